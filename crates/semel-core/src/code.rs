@@ -1,0 +1,202 @@
+//! Every refusal code. Codes are public: they appear in the API, the CLI and Python, each has a
+//! page under `docs/errors/`, and none ever changes its meaning.
+
+/// Why Semel said no.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Code {
+    KeyInvalid,
+    NameInvalid,
+    InputInvalid,
+    DurationInvalid,
+    TermsInvalid,
+    RetryBeyondRetention,
+    InputChanged,
+    ContractChanged,
+    InProgress,
+    InDoubt,
+    TooEarly,
+    AttemptSpent,
+    AttemptsExhausted,
+    RetriesExhausted,
+    StaleFence,
+    DeadlinePassed,
+    PermitLapsed,
+    EffectFailed,
+    NotApplied,
+    Expired,
+    VersionChanged,
+    AlreadySettled,
+    AlreadySent,
+    NotSettled,
+    NotFound,
+    TransactionUnsupported,
+    TransactionTooLong,
+    TransactionFailed,
+    ContractNeedsLook,
+    StoreBusy,
+    StoreFull,
+    StoreUnavailable,
+    StoreCorrupt,
+    StoreNewer,
+    StoreUrlInvalid,
+    SqliteTooOld,
+    Internal,
+}
+
+impl Code {
+    /// All codes, in the order of the enum.
+    pub const ALL: [Code; 37] = [
+        Code::KeyInvalid,
+        Code::NameInvalid,
+        Code::InputInvalid,
+        Code::DurationInvalid,
+        Code::TermsInvalid,
+        Code::RetryBeyondRetention,
+        Code::InputChanged,
+        Code::ContractChanged,
+        Code::InProgress,
+        Code::InDoubt,
+        Code::TooEarly,
+        Code::AttemptSpent,
+        Code::AttemptsExhausted,
+        Code::RetriesExhausted,
+        Code::StaleFence,
+        Code::DeadlinePassed,
+        Code::PermitLapsed,
+        Code::EffectFailed,
+        Code::NotApplied,
+        Code::Expired,
+        Code::VersionChanged,
+        Code::AlreadySettled,
+        Code::AlreadySent,
+        Code::NotSettled,
+        Code::NotFound,
+        Code::TransactionUnsupported,
+        Code::TransactionTooLong,
+        Code::TransactionFailed,
+        Code::ContractNeedsLook,
+        Code::StoreBusy,
+        Code::StoreFull,
+        Code::StoreUnavailable,
+        Code::StoreCorrupt,
+        Code::StoreNewer,
+        Code::StoreUrlInvalid,
+        Code::SqliteTooOld,
+        Code::Internal,
+    ];
+
+    /// The code's stable name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Code::KeyInvalid => "key_invalid",
+            Code::NameInvalid => "name_invalid",
+            Code::InputInvalid => "input_invalid",
+            Code::DurationInvalid => "duration_invalid",
+            Code::TermsInvalid => "terms_invalid",
+            Code::RetryBeyondRetention => "retry_beyond_retention",
+            Code::InputChanged => "input_changed",
+            Code::ContractChanged => "contract_changed",
+            Code::InProgress => "in_progress",
+            Code::InDoubt => "in_doubt",
+            Code::TooEarly => "too_early",
+            Code::AttemptSpent => "attempt_spent",
+            Code::AttemptsExhausted => "attempts_exhausted",
+            Code::RetriesExhausted => "retries_exhausted",
+            Code::StaleFence => "stale_fence",
+            Code::DeadlinePassed => "deadline_passed",
+            Code::PermitLapsed => "permit_lapsed",
+            Code::EffectFailed => "effect_failed",
+            Code::NotApplied => "not_applied",
+            Code::Expired => "expired",
+            Code::VersionChanged => "version_changed",
+            Code::AlreadySettled => "already_settled",
+            Code::AlreadySent => "already_sent",
+            Code::NotSettled => "not_settled",
+            Code::NotFound => "not_found",
+            Code::TransactionUnsupported => "transaction_unsupported",
+            Code::TransactionTooLong => "transaction_too_long",
+            Code::TransactionFailed => "transaction_failed",
+            Code::ContractNeedsLook => "contract_needs_look",
+            Code::StoreBusy => "store_busy",
+            Code::StoreFull => "store_full",
+            Code::StoreUnavailable => "store_unavailable",
+            Code::StoreCorrupt => "store_corrupt",
+            Code::StoreNewer => "store_newer",
+            Code::StoreUrlInvalid => "store_url_invalid",
+            Code::SqliteTooOld => "sqlite_too_old",
+            Code::Internal => "internal",
+        }
+    }
+
+    /// What to do next, in one sentence.
+    pub fn hint(self) -> &'static str {
+        match self {
+            Code::KeyInvalid => "build the key from business identifiers, 1 to 255 bytes",
+            Code::NameInvalid => "use a short name without spaces, slashes or control characters",
+            Code::InputInvalid => "pass JSON of at most 1 MiB; keep larger values elsewhere, by reference",
+            Code::DurationInvalid => "write durations as 500ms, 1s, 15m, 24h or 7d",
+            Code::TermsInvalid => "correct the declared times; the message names the one",
+            Code::RetryBeyondRetention => {
+                "shorten the retries, the deadline or the settle window, or declare a longer retention"
+            }
+            Code::InputChanged => {
+                "use another key for another intent, or declare which inputs count (fingerprint)"
+            }
+            Code::ContractChanged => "begin under the contract of the doubt, or add a probe",
+            Code::InProgress => "wait and ask again: the answer will be the first receipt",
+            Code::InDoubt => {
+                "find out at the destination, then run `semel effects resolve`"
+            }
+            Code::TooEarly => "wait until the settle window has passed: the request may still land",
+            Code::AttemptSpent => "begin with a new attempt id; this one may already have sent",
+            Code::AttemptsExhausted => "decide with `semel effects resolve`, or `supersede` it",
+            Code::RetriesExhausted => "call again later: nothing was applied and the key is unchanged",
+            Code::StaleFence => "stop: another attempt holds the effect now",
+            Code::DeadlinePassed => "stop the call: its hard deadline is over",
+            Code::PermitLapsed => "begin again: nothing was sent",
+            Code::EffectFailed => "the refusal is final; `semel effects supersede` opens a new try",
+            Code::NotApplied => "call again later: nothing was applied and the key is unchanged",
+            Code::Expired => {
+                "the replay window is over; `semel effects supersede` opens a new generation"
+            }
+            Code::VersionChanged => "look at the effect again, then decide",
+            Code::AlreadySettled => "nothing to decide; `supersede` does the intent again",
+            Code::AlreadySent => "an attempt was made; settle it with `semel effects resolve`",
+            Code::NotSettled => "settle the effect first; only done, failed or expired is superseded",
+            Code::NotFound => "check the action, the key and the namespace with `semel effects ls`",
+            Code::TransactionUnsupported => "use a store that is a database in this process",
+            Code::TransactionTooLong => "do the slow work before or after; the transaction was undone",
+            Code::TransactionFailed => "nothing was written; correct the cause and call again",
+            Code::ContractNeedsLook => "give the effect a look, or declare another contract",
+            Code::StoreBusy => "try again shortly; nothing was written",
+            Code::StoreFull => "free disk space; nothing was acknowledged that is not durable",
+            Code::StoreUnavailable => "check the store with `semel doctor`; nothing was acknowledged",
+            Code::StoreCorrupt => "stop, keep the file, restore from a backup; see `semel verify`",
+            Code::StoreNewer => "use the newer Semel that wrote this store",
+            Code::StoreUrlInvalid => "write the store as sqlite:path/to/file.db",
+            Code::SqliteTooOld => "build with the bundled SQLite, 3.51.3 or newer",
+            Code::Internal => "this is a fault of Semel; please report it with the message",
+        }
+    }
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_listed_once() {
+        let mut names: Vec<_> = Code::ALL.iter().map(|code| code.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Code::ALL.len());
+        assert_eq!(Code::ALL.last(), Some(&Code::Internal), "ALL ends where the enum ends");
+        assert_eq!(Code::Internal as usize + 1, Code::ALL.len());
+    }
+}

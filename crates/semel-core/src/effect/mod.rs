@@ -1,0 +1,422 @@
+//! The effect machine. An effect's state is a fold over its attempts and decisions: derived, never
+//! set. Each file below is one wish: it takes the effect as it is and returns it as it should be.
+
+mod begin;
+mod decide;
+mod settle;
+mod sweep;
+
+
+pub use begin::{Begin, Decision, Ground, Permit, Quarantine, begin, transact};
+pub use decide::{Imported, Person, Resolution, import, resolve, supersede, void};
+pub use settle::{Abort, Report, Settle, Settled, died, lapse, renew, settle};
+pub use sweep::{Sweep, sweep};
+
+use crate::code::Code;
+use crate::contract::TermsRefusal;
+use crate::json::Json;
+use crate::key::Address;
+use crate::limits;
+use crate::record::{Attempt, AlarmKind, Contract, Effect, Kind, Outcome, Verdict};
+use crate::time::{Moment, Steady, Wall};
+
+/// What an effect is, at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    Planned,
+    Pending,
+    Done,
+    Failed,
+    InDoubt,
+    Void,
+    Expired,
+}
+
+impl State {
+    /// All states, in reading order.
+    pub const ALL: [State; 7] = [
+        State::Planned,
+        State::Pending,
+        State::Done,
+        State::Failed,
+        State::InDoubt,
+        State::Void,
+        State::Expired,
+    ];
+
+    /// The state's name, as it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Planned => "planned",
+            State::Pending => "pending",
+            State::Done => "done",
+            State::Failed => "failed",
+            State::InDoubt => "in_doubt",
+            State::Void => "void",
+            State::Expired => "expired",
+        }
+    }
+
+    /// Reads a state's name.
+    pub fn parse(text: &str) -> Option<State> {
+        State::ALL.into_iter().find(|state| state.as_str() == text)
+    }
+
+    fn is_settled(self) -> bool {
+        match self {
+            State::Done | State::Failed | State::Void => true,
+            State::Planned | State::Pending | State::InDoubt | State::Expired => false,
+        }
+    }
+}
+
+impl std::fmt::Display for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why a wish changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Terms(TermsRefusal),
+    DownstreamKeyTooLong,
+    InputChanged,
+    ContractChanged,
+    InProgress { retry_after_ms: u64 },
+    /// `retry_after_ms` is set when a look may be due by then.
+    InDoubt { why: Why, retry_after_ms: Option<u64> },
+    TooEarly { retry_after_ms: u64 },
+    AttemptSpent,
+    AttemptsExhausted,
+    StaleFence,
+    DeadlinePassed,
+    Expired,
+    VersionChanged { current: u64 },
+    AlreadySettled(State),
+    AlreadySent,
+    NotSettled(State),
+    ReasonMissing,
+    NotFound,
+}
+
+/// Why a doubt cannot be settled by a machine right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The destination offers nothing to find out with.
+    NeedsPerson,
+    /// The request may still land: the settle window has not passed.
+    SettleWindow,
+    /// The provider may have forgotten the key.
+    HorizonPassed,
+    /// The attempt never passed its key on, so a resend would be a second one.
+    KeyNotUsed,
+}
+
+impl Why {
+    /// One phrase for messages and views.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Why::NeedsPerson => "the destination offers no way to find out: a person must decide",
+            Why::SettleWindow => "the request may still land: the settle window has not passed",
+            Why::HorizonPassed => {
+                "the provider may have forgotten the key: the horizon has passed (horizon_passed)"
+            }
+            Why::KeyNotUsed => {
+                "the attempt never read its downstream key, so a resend could be a second one \
+                 (key_not_used)"
+            }
+        }
+    }
+}
+
+impl Refusal {
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Refusal::Terms(TermsRefusal::Invalid(_)) | Refusal::DownstreamKeyTooLong => {
+                Code::TermsInvalid
+            }
+            Refusal::Terms(TermsRefusal::RetryBeyondRetention(_)) => Code::RetryBeyondRetention,
+            Refusal::InputChanged => Code::InputChanged,
+            Refusal::ContractChanged => Code::ContractChanged,
+            Refusal::InProgress { .. } => Code::InProgress,
+            Refusal::InDoubt { .. } => Code::InDoubt,
+            Refusal::TooEarly { .. } => Code::TooEarly,
+            Refusal::AttemptSpent => Code::AttemptSpent,
+            Refusal::AttemptsExhausted => Code::AttemptsExhausted,
+            Refusal::StaleFence => Code::StaleFence,
+            Refusal::DeadlinePassed => Code::DeadlinePassed,
+            Refusal::Expired => Code::Expired,
+            Refusal::VersionChanged { .. } => Code::VersionChanged,
+            Refusal::AlreadySettled(_) => Code::AlreadySettled,
+            Refusal::AlreadySent => Code::AlreadySent,
+            Refusal::NotSettled(_) => Code::NotSettled,
+            Refusal::ReasonMissing => Code::InputInvalid,
+            Refusal::NotFound => Code::NotFound,
+        }
+    }
+
+    /// When it may be worth asking again.
+    pub fn retry_after_ms(&self) -> Option<u64> {
+        match self {
+            Refusal::InProgress { retry_after_ms } | Refusal::TooEarly { retry_after_ms } => {
+                Some(*retry_after_ms)
+            }
+            Refusal::InDoubt { retry_after_ms, .. } => *retry_after_ms,
+            Refusal::Terms(_)
+            | Refusal::DownstreamKeyTooLong
+            | Refusal::InputChanged
+            | Refusal::ContractChanged
+            | Refusal::AttemptSpent
+            | Refusal::AttemptsExhausted
+            | Refusal::StaleFence
+            | Refusal::DeadlinePassed
+            | Refusal::Expired
+            | Refusal::VersionChanged { .. }
+            | Refusal::AlreadySettled(_)
+            | Refusal::AlreadySent
+            | Refusal::NotSettled(_)
+            | Refusal::ReasonMissing
+            | Refusal::NotFound => None,
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::Terms(
+                TermsRefusal::Invalid(text) | TermsRefusal::RetryBeyondRetention(text),
+            ) => f.write_str(text),
+            Refusal::DownstreamKeyTooLong => write!(
+                f,
+                "the declared downstream key is empty or over {} bytes",
+                limits::DOWNSTREAM_KEY_BYTES_MAX
+            ),
+            Refusal::InputChanged => f.write_str("the key was used with another input"),
+            Refusal::ContractChanged => {
+                f.write_str("the effect is in doubt under another contract")
+            }
+            Refusal::InProgress { .. } => f.write_str("another attempt is in progress"),
+            Refusal::InDoubt { why, .. } => f.write_str(why.as_str()),
+            Refusal::TooEarly { .. } => {
+                f.write_str("a request may still land: the settle window has not passed")
+            }
+            Refusal::AttemptSpent => f.write_str("the attempt id can no longer be resumed"),
+            Refusal::AttemptsExhausted => f.write_str("all attempts that were granted are used up"),
+            Refusal::StaleFence => f.write_str("the lease of this attempt is gone"),
+            Refusal::DeadlinePassed => f.write_str("the hard deadline of the attempt has passed"),
+            Refusal::Expired => f.write_str("the replay window of this key is over"),
+            Refusal::VersionChanged { current } => {
+                write!(f, "the effect has changed; it is at version {current} now")
+            }
+            Refusal::AlreadySettled(state) => write!(f, "the effect is {state} already"),
+            Refusal::AlreadySent => f.write_str("an attempt was already made"),
+            Refusal::NotSettled(state) => write!(f, "the effect is {state}"),
+            Refusal::ReasonMissing => f.write_str("a decision needs an actor and a reason"),
+            Refusal::NotFound => f.write_str("there is no such effect"),
+        }
+    }
+}
+
+impl Attempt {
+    fn is_open(&self) -> bool {
+        self.doubt.is_none() && self.end.is_none()
+    }
+
+    /// Open, and its lease has not lapsed.
+    pub fn is_live(&self, now: &Moment) -> bool {
+        self.is_open() && !now.reached(self.lease_until)
+    }
+
+    /// Nobody knows whether the world changed. A lapsed lease never means "did not happen".
+    pub fn is_unknown(&self, now: &Moment) -> bool {
+        self.end.is_none() && !self.is_live(now) && self.kind != Kind::Look
+    }
+
+    /// The receipt, when the attempt is known to have applied.
+    pub fn receipt(&self) -> Option<&Json> {
+        match self.end.as_ref().map(|end| &end.outcome) {
+            Some(Outcome::Applied { receipt }) => Some(receipt),
+            Some(Outcome::NotApplied { .. }) | None => None,
+        }
+    }
+
+    /// Live, but beyond its hard deadline: a call that cannot be aborted.
+    pub fn is_overdue(&self, now: &Moment) -> bool {
+        self.is_live(now) && now.reached(self.deadline)
+    }
+
+    /// When a request of this attempt can no longer take effect.
+    pub(crate) fn settled_after(&self, now: &Moment) -> Steady {
+        let since = self.doubt.as_ref().map_or_else(|| self.lapse_point(), |doubt| doubt.since);
+        now.window_end(since, self.settle_ms)
+    }
+
+    /// Where the settle window of a lapsed attempt begins: it may send until its deadline.
+    fn lapse_point(&self) -> Steady {
+        if self.lease_until.boot == self.deadline.boot && self.lease_until.ms > self.deadline.ms {
+            return self.lease_until;
+        }
+        self.deadline
+    }
+}
+
+impl Effect {
+    /// An effect that nobody has asked for yet.
+    fn new(address: &Address, now: &Moment) -> Effect {
+        Effect {
+            address: address.clone(),
+            generation: 0,
+            version: 0,
+            workflow: None,
+            run: None,
+            created: now.wall,
+            fence_floor: 0,
+            plan: None,
+            attempts: Vec::new(),
+            decisions: Vec::new(),
+            alarms: Vec::new(),
+            retry_at: None,
+            first_sent: None,
+            granted_after: 0,
+            voided: None,
+            settled: None,
+            expired: None,
+        }
+    }
+
+    /// The state at a moment.
+    pub fn state(&self, now: &Moment) -> State {
+        if self.expired.is_some() {
+            return State::Expired;
+        }
+        if self.decisions.iter().any(|decision| decision.verdict == Verdict::Failed) {
+            return State::Failed;
+        }
+        if self.receipt().is_some() {
+            return State::Done;
+        }
+        if self.attempts.iter().any(|attempt| attempt.is_live(now)) {
+            return State::Pending;
+        }
+        if self.attempts.iter().any(|attempt| attempt.is_unknown(now)) {
+            return State::InDoubt;
+        }
+        if self.final_refusal().is_some() {
+            return State::Failed;
+        }
+        if self.voided.is_some() { State::Void } else { State::Planned }
+    }
+
+    /// The first receipt: it stands for ever.
+    pub fn receipt(&self) -> Option<&Json> {
+        self.applied().and_then(Attempt::receipt)
+    }
+
+    /// The attempt whose receipt came first.
+    pub fn applied(&self) -> Option<&Attempt> {
+        let applied = self.attempts.iter().filter(|attempt| attempt.receipt().is_some());
+        applied.min_by_key(|attempt| attempt.end.as_ref().map(|end| end.at))
+    }
+
+    /// Why it failed, when it did.
+    pub fn failure(&self) -> Option<&str> {
+        let decided = self.decisions.iter().find(|decision| decision.verdict == Verdict::Failed);
+        decided.map(|decision| decision.reason.as_str()).or_else(|| self.final_refusal())
+    }
+
+    /// The last word of the sends, when it was a final proof.
+    fn final_refusal(&self) -> Option<&str> {
+        let last = self.attempts.iter().rev().find(|attempt| attempt.kind != Kind::Look)?;
+        match last.end.as_ref().map(|end| &end.outcome) {
+            Some(Outcome::NotApplied { reason, last: true }) => Some(reason),
+            Some(Outcome::NotApplied { last: false, .. } | Outcome::Applied { .. }) | None => None,
+        }
+    }
+
+    /// A receipt contradicts a person's `failed`.
+    pub fn is_disputed(&self) -> bool {
+        self.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Disputed)
+    }
+
+    /// The highest fence granted so far, over all generations.
+    pub fn last_fence(&self) -> u64 {
+        self.attempts.last().map_or(self.fence_floor, |attempt| attempt.fence)
+    }
+
+    /// The live attempt that holds the effect.
+    pub fn holder(&self, now: &Moment) -> Option<&Attempt> {
+        self.attempts.iter().rev().find(|attempt| attempt.is_live(now))
+    }
+
+    /// When the engine should look at this effect again: a lease ends, a retry or a look is due.
+    pub fn due(&self, now: &Moment) -> Option<Steady> {
+        let not_before = |point: Steady| match self.retry_at {
+            Some(retry_at) if !now.reached(retry_at) && retry_at.ms > point.ms => retry_at,
+            Some(_) | None => point,
+        };
+        match self.state(now) {
+            State::Pending => self.holder(now).map(|attempt| attempt.lease_until),
+            State::InDoubt => self.doubt_due(now).map(not_before),
+            State::Planned if self.attempts.is_empty() => None,
+            State::Planned => Some(not_before(now.steady)),
+            State::Done | State::Failed | State::Void | State::Expired => None,
+        }
+    }
+
+    /// When a machine may do something about the doubt; `None` when only a person can.
+    fn doubt_due(&self, now: &Moment) -> Option<Steady> {
+        let contract = self.plan.as_ref().map(|plan| plan.terms.contract);
+        let ahead = self.attempts.iter().filter(|attempt| attempt.is_unknown(now));
+        let mut due = now.steady;
+        for attempt in ahead {
+            let can_resend = match attempt.contract {
+                Contract::NativeKey { .. } => {
+                    !attempt.doubt.as_ref().is_some_and(|doubt| doubt.key_not_used)
+                }
+                Contract::Conditional | Contract::Harmless => true,
+                Contract::Probe { .. } | Contract::AtMostOnce | Contract::Transaction => false,
+            };
+            let can_look = matches!(contract, Some(Contract::Probe { .. }));
+            if can_look {
+                let after = attempt.settled_after(now);
+                due = if after.ms > due.ms { after } else { due };
+            } else if !can_resend {
+                return None;
+            }
+        }
+        Some(due)
+    }
+
+    /// When the sweeper may act on this row.
+    pub fn sweep_at(&self) -> Option<Wall> {
+        if let Some(expired) = self.expired {
+            return Some(expired.plus(limits::TOMBSTONE_MS));
+        }
+        let window_ms = self.plan.as_ref().map_or(limits::WINDOW_MS, |plan| plan.terms.window_ms);
+        self.settled.map(|settled| settled.plus(window_ms))
+    }
+
+    /// The next version of this effect, for a rule to change and return.
+    fn next(&self) -> Effect {
+        Effect { version: self.version + 1, ..self.clone() }
+    }
+
+    /// Notes when the effect became settled, or that it is not any more. Every rule ends here.
+    fn sealed(mut self, now: &Moment) -> Effect {
+        let settled = self.state(now).is_settled();
+        self.settled = if settled { Some(self.settled.unwrap_or(now.wall)) } else { None };
+        self
+    }
+}
+
+/// Reasons are diagnostics: a longer one is cut, at a character.
+fn short(reason: &str) -> String {
+    let mut end = reason.len().min(limits::REASON_BYTES_MAX);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    reason[..end].to_owned()
+}

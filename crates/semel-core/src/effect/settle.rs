@@ -1,0 +1,232 @@
+//! What happens to an attempt after it was armed: it is settled, renewed, or its lease is gone.
+
+use super::{Refusal, State, short};
+use crate::json::Json;
+use crate::record::{
+    Alarm, AlarmKind, Attempt, By, Doubt, Effect, End, Kind, Outcome, Verdict,
+};
+use crate::time::Moment;
+
+/// A worker's word on its attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settle {
+    pub fence: u64,
+    pub report: Report,
+    /// Nobody sends again before this has passed; drawn from the retry policy.
+    pub retry_after_ms: Option<u64>,
+}
+
+/// What became of an attempt. For a look, a receipt means found and not applied means absent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Report {
+    Receipt(Json),
+    /// A look found more than one: the first stands, the others alarm.
+    Receipts(Json, Vec<Json>),
+    /// Proof that nothing happened. `last`: and nothing ever will under this key.
+    NotApplied { reason: String, last: bool },
+    Unknown { reason: String, key_not_used: bool },
+}
+
+/// What settling changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settled {
+    /// The effect to write; `None` when this was said before.
+    pub effect: Option<Effect>,
+    /// The lease was gone: the receipt closed its own attempt and moved nothing else.
+    pub kept_as_evidence: bool,
+}
+
+/// Settles one attempt. A stale fence changes nothing, with one exception: a receipt closes its
+/// own attempt under any fence, because it is evidence.
+pub fn settle(effect: &Effect, ask: &Settle, now: &Moment) -> Result<Settled, Refusal> {
+    let index = effect
+        .attempts
+        .iter()
+        .position(|attempt| attempt.fence == ask.fence)
+        .ok_or(Refusal::StaleFence)?;
+    if effect.expired.is_some() {
+        return Err(Refusal::Expired);
+    }
+    let attempt = &effect.attempts[index];
+    let is_current = attempt.is_live(now) && ask.fence == effect.last_fence();
+    match &ask.report {
+        Report::Receipt(receipt) => Ok(file(effect, index, receipt, &[], is_current, now)),
+        Report::Receipts(receipt, others) => {
+            Ok(file(effect, index, receipt, others, is_current, now))
+        }
+        Report::NotApplied { .. } | Report::Unknown { .. } if said_before(attempt, &ask.report) => {
+            Ok(Settled { effect: None, kept_as_evidence: false })
+        }
+        Report::NotApplied { .. } | Report::Unknown { .. } if !is_current => {
+            Err(Refusal::StaleFence)
+        }
+        Report::NotApplied { reason, last } => {
+            let mut next = effect.next();
+            next.close_not_applied(index, reason, *last, now);
+            next.retry_at = ask.retry_after_ms.map(|ms| now.steady.plus(ms));
+            Ok(Settled { effect: Some(next.sealed(now)), kept_as_evidence: false })
+        }
+        Report::Unknown { reason, key_not_used } => {
+            let mut next = effect.next();
+            next.attempts[index].doubt = Some(Doubt {
+                at: now.wall,
+                since: now.steady,
+                reason: short(reason),
+                key_not_used: *key_not_used,
+            });
+            next.retry_at = ask.retry_after_ms.map(|ms| now.steady.plus(ms));
+            Ok(Settled { effect: Some(next.sealed(now)), kept_as_evidence: false })
+        }
+    }
+}
+
+/// The same word again, because its first answer was lost.
+fn said_before(attempt: &Attempt, report: &Report) -> bool {
+    match (report, &attempt.end, &attempt.doubt) {
+        (Report::NotApplied { reason, last }, Some(end), _) => {
+            end.by == By::Worker
+                && end.outcome == Outcome::NotApplied { reason: short(reason), last: *last }
+        }
+        (Report::Unknown { reason, .. }, None, Some(doubt)) => doubt.reason == short(reason),
+        (Report::Receipt(_) | Report::Receipts(..), _, _)
+        | (Report::NotApplied { .. }, None, _)
+        | (Report::Unknown { .. }, _, _) => false,
+    }
+}
+
+/// Files a receipt. The first one stands for ever.
+fn file(
+    effect: &Effect,
+    index: usize,
+    receipt: &Json,
+    others: &[Json],
+    is_current: bool,
+    now: &Moment,
+) -> Settled {
+    let attempt = &effect.attempts[index];
+    if attempt.receipt() == Some(receipt) && others.is_empty() {
+        return Settled { effect: None, kept_as_evidence: !is_current && !ended_by_worker(attempt) };
+    }
+    let first = effect.receipt();
+    let alarmed = |receipt: &Json| effect.alarms.iter().any(|alarm| alarm.receipt == *receipt);
+    let differs = first.is_some_and(|first| first != receipt);
+    let refused = effect.decisions.iter().any(|decision| decision.verdict == Verdict::Failed);
+    let mut next = effect.next();
+    let mut alarm = |kind, receipt: &Json| {
+        let fence = effect.attempts[index].fence;
+        next.alarms.push(Alarm { kind, at: now.wall, fence, receipt: receipt.clone() });
+    };
+    if differs && !alarmed(receipt) {
+        alarm(AlarmKind::AppliedTwice, receipt);
+    }
+    if refused && !effect.is_disputed() {
+        alarm(AlarmKind::Disputed, receipt);
+    }
+    for other in others {
+        alarm(AlarmKind::AppliedTwice, other);
+    }
+    if attempt.receipt().is_none() {
+        let by = match (attempt.kind, is_current) {
+            (Kind::Look, _) => By::Look,
+            (Kind::Send | Kind::Assumed, true) => By::Worker,
+            (Kind::Send | Kind::Assumed, false) => By::Late,
+        };
+        let outcome = Outcome::Applied { receipt: receipt.clone() };
+        next.attempts[index].end = Some(End { at: now.wall, by, outcome });
+    }
+    next.retry_at = None;
+    let changed = next.alarms.len() > effect.alarms.len() || attempt.receipt().is_none();
+    Settled { effect: changed.then(|| next.sealed(now)), kept_as_evidence: !is_current }
+}
+
+fn ended_by_worker(attempt: &Attempt) -> bool {
+    attempt.end.as_ref().is_some_and(|end| matches!(end.by, By::Worker | By::Look))
+}
+
+/// Whether the caller can stop its call at the deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abort {
+    Possible,
+    /// A synchronous function: it stays open, renewed, and is listed as overdue.
+    Impossible,
+}
+
+/// Extends the lease of a live attempt, up to its hard deadline.
+pub fn renew(effect: &Effect, fence: u64, abort: Abort, now: &Moment) -> Result<Effect, Refusal> {
+    let last = effect.attempts.last().filter(|attempt| attempt.fence == fence);
+    let attempt = last.filter(|attempt| attempt.is_live(now)).ok_or(Refusal::StaleFence)?;
+    let lease_ms = effect.plan.as_ref().map(|plan| plan.terms.lease_ms);
+    let lease_until = now.steady.plus(lease_ms.ok_or(Refusal::StaleFence)?);
+    let lease_until = match abort {
+        Abort::Impossible => lease_until,
+        Abort::Possible if now.reached(attempt.deadline) => return Err(Refusal::DeadlinePassed),
+        Abort::Possible => lease_until.earlier(attempt.deadline),
+    };
+    let mut next = effect.next();
+    let attempt = next.attempts.last_mut().expect("checked above");
+    attempt.lease_until = lease_until;
+    attempt.renewed = true;
+    Ok(next.sealed(now))
+}
+
+/// Turns lapsed attempts into recorded doubt; `None` when there is none.
+pub fn lapse(effect: &Effect, now: &Moment) -> Option<Effect> {
+    let mut next = effect.next();
+    next.close_lapsed(now).then(|| next.sealed(now))
+}
+
+/// The process that held the attempt is proven dead: its lease is over and the settle window runs
+/// from the proof.
+pub fn died(effect: &Effect, session: &str, now: &Moment) -> Option<Effect> {
+    if matches!(effect.state(now), State::Expired) {
+        return None;
+    }
+    let mut next = effect.next();
+    let mut changed = false;
+    for attempt in &mut next.attempts {
+        if attempt.is_open() && attempt.session.as_deref() == Some(session) {
+            let reason = short("the worker's process died");
+            attempt.doubt =
+                Some(Doubt { at: now.wall, since: now.steady, reason, key_not_used: false });
+            changed = true;
+        }
+    }
+    changed.then(|| next.sealed(now))
+}
+
+impl Effect {
+    /// Records as doubt what has become unknown by time. Says whether anything has.
+    pub(super) fn close_lapsed(&mut self, now: &Moment) -> bool {
+        let mut changed = false;
+        for attempt in &mut self.attempts {
+            if attempt.is_open() && !attempt.is_live(now) {
+                let reason = short("the lease lapsed without a word from the worker");
+                let since = attempt.lapse_point();
+                attempt.doubt = Some(Doubt { at: now.wall, since, reason, key_not_used: false });
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// A proof closes its own attempt only. What a look did not find closes every send that could
+    /// no longer land when the look began.
+    fn close_not_applied(&mut self, index: usize, reason: &str, last: bool, now: &Moment) {
+        let looked_from = Moment { steady: self.attempts[index].began_at, ..*now };
+        let is_look = self.attempts[index].kind == Kind::Look;
+        let end = |by, reason: &str, last| {
+            let outcome = Outcome::NotApplied { reason: short(reason), last };
+            Some(End { at: now.wall, by, outcome })
+        };
+        self.attempts[index].end = end(By::Worker, reason, last && !is_look);
+        if !is_look {
+            return;
+        }
+        for attempt in &mut self.attempts {
+            let landed = looked_from.reached(attempt.settled_after(&looked_from));
+            if attempt.is_unknown(now) && landed {
+                attempt.end = end(By::Look, "absent at the destination", false);
+            }
+        }
+    }
+}

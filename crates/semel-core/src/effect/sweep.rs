@@ -1,0 +1,43 @@
+//! Retention: receipts are kept for their window, then a tombstone answers for much longer.
+
+use super::State;
+use crate::record::Effect;
+use crate::time::Moment;
+
+/// What retention asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    Keep,
+    /// Write this small row: from now on the key answers "expired".
+    Tombstone(Box<Effect>),
+    /// Remove all rows of the key.
+    Remove,
+}
+
+/// Decides what retention means for an effect now. Pending, planned and in-doubt ones are kept,
+/// and nothing is judged by a clock that is behind.
+pub fn sweep(effect: &Effect, now: &Moment) -> Sweep {
+    let is_due = effect.sweep_at().is_some_and(|at| now.wall >= at);
+    if !is_due || now.wall_is_behind {
+        return Sweep::Keep;
+    }
+    match effect.state(now) {
+        State::Planned | State::Pending | State::InDoubt => Sweep::Keep,
+        State::Expired => Sweep::Remove,
+        State::Done | State::Failed | State::Void => Sweep::Tombstone(Box::new(Effect {
+            // Fences must still grow, should somebody supersede the tombstone.
+            fence_floor: effect.last_fence(),
+            plan: None,
+            attempts: Vec::new(),
+            decisions: Vec::new(),
+            alarms: Vec::new(),
+            retry_at: None,
+            first_sent: None,
+            granted_after: 0,
+            voided: None,
+            settled: None,
+            expired: Some(now.wall),
+            ..effect.next()
+        })),
+    }
+}

@@ -1,0 +1,90 @@
+//! A JSON value kept as the text it came in. Receipts are returned byte for byte, and numbers that
+//! no float can hold survive, because nothing here parses and prints them again.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::limits;
+
+/// Valid JSON text within the limit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// Takes JSON text as it is.
+    pub fn from_text(text: impl Into<String>) -> Result<Json, JsonInvalid> {
+        let text = text.into();
+        check_size(text.len())?;
+        RawValue::from_string(text).map(Json).map_err(|error| JsonInvalid(error.to_string()))
+    }
+
+    /// Writes any serialisable value.
+    pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Json, JsonInvalid> {
+        let raw = serde_json::value::to_raw_value(value)
+            .map_err(|error| JsonInvalid(error.to_string()))?;
+        check_size(raw.get().len())?;
+        Ok(Json(raw))
+    }
+
+    /// `null`.
+    pub fn null() -> Json {
+        Json(RawValue::NULL.to_owned())
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        self.0.get()
+    }
+
+    /// Reads the value as a type.
+    pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, JsonInvalid> {
+        serde_json::from_str(self.text()).map_err(|error| JsonInvalid(error.to_string()))
+    }
+}
+
+fn check_size(bytes: usize) -> Result<(), JsonInvalid> {
+    if bytes > limits::VALUE_BYTES_MAX {
+        return Err(JsonInvalid(format!("{bytes} bytes, the most is {}", limits::VALUE_BYTES_MAX)));
+    }
+    Ok(())
+}
+
+impl PartialEq for Json {
+    fn eq(&self, other: &Json) -> bool {
+        self.text() == other.text()
+    }
+}
+
+impl Eq for Json {}
+
+/// The text is not JSON, does not fit the type, or is too large.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonInvalid(pub String);
+
+impl std::fmt::Display for JsonInvalid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "not a usable JSON value: {}", self.0)
+    }
+}
+
+impl std::error::Error for JsonInvalid {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_survives_byte_for_byte() {
+        let text = r#"{"b":1.0,  "a":9007199254740993}"#;
+        assert_eq!(Json::from_text(text).map(|json| json.text().to_owned()), Ok(text.to_owned()));
+        assert!(Json::from_text("{").is_err());
+    }
+
+    #[test]
+    fn the_limit_itself_passes_and_one_more_byte_does_not() {
+        let at = |n: usize| Json::from_text(format!("\"{}\"", "x".repeat(n - 2)));
+        assert!(at(limits::VALUE_BYTES_MAX).is_ok());
+        assert!(at(limits::VALUE_BYTES_MAX + 1).is_err());
+    }
+}

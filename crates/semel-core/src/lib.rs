@@ -1,0 +1,24 @@
+//! The rules of Semel: pure functions. State, wish and time in; decision out.
+//!
+//! There is no clock, no I/O, no async and no randomness here: whatever a rule needs to know is
+//! passed in. So every rule can be tested as a table, and two stores cannot disagree on one.
+
+pub mod key;
+pub mod recipes;
+
+pub mod canonical;
+pub mod derive;
+pub mod fingerprint;
+pub mod json;
+
+pub mod contract;
+pub mod retry;
+pub mod time;
+
+pub mod effect;
+pub mod record;
+pub mod verify;
+pub mod wire;
+
+pub mod code;
+pub mod limits;

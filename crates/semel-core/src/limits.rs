@@ -1,0 +1,60 @@
+//! Every maximum, with its reason. A limit is part of the contract: beyond it we refuse, never cut.
+
+/// An encoded key. The shortest limit among providers that take keys from callers is 255.
+pub const KEY_BYTES_MAX: usize = 255;
+/// An action or namespace: a name that people type and read in tables.
+pub const NAME_BYTES_MAX: usize = 100;
+/// An input, receipt or reason as JSON text: larger values belong into a blob, by reference.
+pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
+/// A reason or an actor's name: a sentence, not a document.
+pub const REASON_BYTES_MAX: usize = 2_000;
+/// A declared downstream key: what the strictest known provider accepts.
+pub const DOWNSTREAM_KEY_BYTES_MAX: usize = 255;
+/// Nesting of JSON that is canonicalised; deeper input is fingerprinted by its raw bytes.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Attempts of one generation: they live in the effect's one row, so they bound its size.
+pub const ATTEMPTS_MAX: u32 = 100;
+/// Decisions of one generation: like attempts, they live in the row.
+pub const DECISIONS_MAX: usize = 100;
+/// Generations of one key: each is a row, and a key redone more often is not one intent.
+pub const GENERATIONS_MAX: u32 = 1_000;
+
+/// The default lease: long enough to ride out a pause of seconds, short enough to take over soon.
+pub const LEASE_MS: u64 = 30_000;
+/// The default hard deadline of an attempt.
+pub const DEADLINE_MS: u64 = 60_000;
+/// How long before the lease's end the permit to send ends.
+pub const MARGIN_MS: u64 = 2_000;
+/// The default settle window D.
+pub const SETTLE_MS: u64 = 120_000;
+/// How long a duplicate is held before it is told "in progress".
+pub const HOLD_MS: u64 = 25_000;
+/// The default replay window: 30 days.
+pub const WINDOW_MS: u64 = 30 * DAY_MS;
+/// How long a tombstone answers "expired": two years, longer than any known redelivery.
+pub const TOMBSTONE_MS: u64 = 730 * DAY_MS;
+/// Any declared duration: a hundred years keeps all sums of times inside an i64 of milliseconds.
+pub const DURATION_MS_MAX: u64 = 36_500 * DAY_MS;
+/// The shortest lease: below it the renewals would be most of the work.
+pub const LEASE_MS_MIN: u64 = 100;
+/// How long after its commit an attempt may be resumed by its own id.
+pub const RESUME_MS: u64 = 10_000;
+/// How long a user's function may keep a `transaction` open: every writer of the file waits for it.
+pub const TRANSACTION_MS_MAX: u64 = 1_000;
+
+/// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
+pub const COMMIT_TRIES_MAX: usize = 64;
+/// Rows of one page of a listing.
+pub const PAGE_ROWS_MAX: usize = 1_000;
+/// Rows that one turn of the sweeper or the job touches: short commits, so that callers get through.
+pub const SWEEP_ROWS_MAX: usize = 256;
+/// Batches waiting for the writer. Beyond it callers wait: memory stays bounded.
+pub const COMMIT_QUEUE_MAX: usize = 4_096;
+/// Batches in one group commit: bounds how long the others wait for the first.
+pub const GROUP_MAX: usize = 1_024;
+/// How often a waiter looks for itself when no hint arrives.
+pub const POLL_MS: u64 = 1_000;
+/// How long a due effect may wait for code before it is listed as unattended.
+pub const UNATTENDED_MS: u64 = 10_000;
+
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;

@@ -1,0 +1,69 @@
+//! When to try again: exponential backoff with full jitter, capped in attempts and in total time.
+
+use crate::limits;
+
+/// How often and how long an effect is tried again. Never for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retry {
+    /// Sends in all, the first included.
+    pub attempts_max: u32,
+    /// No retry starts later than this after the call began.
+    pub total_ms: u64,
+    /// The first delay is drawn from zero up to this.
+    pub delay_ms: u64,
+    /// No delay is longer than this.
+    pub delay_ms_max: u64,
+}
+
+impl Default for Retry {
+    fn default() -> Retry {
+        Retry { attempts_max: 10, total_ms: 10 * 60_000, delay_ms: 500, delay_ms_max: 30_000 }
+    }
+}
+
+impl Retry {
+    /// One send, no retry.
+    pub const NONE: Retry = Retry { attempts_max: 1, total_ms: 0, delay_ms: 0, delay_ms_max: 0 };
+
+    /// The delay before the next send, or `None` when the caps are reached. `chance` is drawn by
+    /// the caller, uniformly from all of `u32`.
+    pub fn delay_ms(&self, attempts_made: u32, elapsed_ms: u64, chance: u32) -> Option<u64> {
+        if attempts_made >= self.attempts_max.min(limits::ATTEMPTS_MAX) {
+            return None;
+        }
+        let doublings = attempts_made.saturating_sub(1).min(40);
+        let ceiling = self.delay_ms.saturating_mul(1 << doublings).min(self.delay_ms_max);
+        let delay = u128::from(ceiling) * u128::from(chance) / u128::from(u32::MAX);
+        let delay = u64::try_from(delay).expect("a fraction of a u64 is a u64");
+        (elapsed_ms.saturating_add(delay) <= self.total_ms).then_some(delay)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: Retry =
+        Retry { attempts_max: 4, total_ms: 10_000, delay_ms: 100, delay_ms_max: 300 };
+
+    #[test]
+    fn req_r3_delays_double_up_to_a_cap_with_full_jitter() {
+        let delays = |chance| (1..=4).map(|made| POLICY.delay_ms(made, 0, chance)).collect::<Vec<_>>();
+        assert_eq!(delays(u32::MAX), [Some(100), Some(200), Some(300), None]);
+        assert_eq!(delays(0), [Some(0), Some(0), Some(0), None]);
+        assert_eq!(delays(u32::MAX / 2), [Some(49), Some(99), Some(149), None]);
+    }
+
+    #[test]
+    fn req_r3_total_time_ends_the_retries_before_the_attempts_do() {
+        assert_eq!(POLICY.delay_ms(1, 9_900, u32::MAX), Some(100));
+        assert_eq!(POLICY.delay_ms(1, 9_901, u32::MAX), None);
+        assert_eq!(Retry::NONE.delay_ms(1, 0, 0), None);
+    }
+
+    #[test]
+    fn req_r3_no_policy_is_endless() {
+        let greedy = Retry { attempts_max: u32::MAX, total_ms: u64::MAX, ..POLICY };
+        assert_eq!(greedy.delay_ms(limits::ATTEMPTS_MAX, 0, 0), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! The invariants of one effect, as checks over its record. `semel verify` runs them on a live
+//! store, the tests after every step of every simulation.
+
+use crate::derive;
+use crate::effect::State;
+use crate::limits;
+use crate::record::{By, Effect, Kind, Outcome, Verdict};
+use crate::time::Moment;
+
+/// A broken invariant: which one, and what was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: &'static str,
+    pub what: String,
+}
+
+/// Checks what one row must satisfy by itself.
+pub fn check(effect: &Effect, now: &Moment) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut demand = |holds: bool, invariant: &'static str, what: &str| {
+        if !holds {
+            found.push(Violation { invariant, what: what.to_owned() });
+        }
+    };
+    let state = effect.state(now);
+    let live = effect.attempts.iter().filter(|attempt| attempt.is_live(now)).count();
+    demand(live <= 1, "I4", "more than one live attempt");
+    demand(rises(effect), "I4", "fences or attempt numbers do not strictly increase");
+    demand(
+        effect.attempts.len() <= limits::ATTEMPTS_MAX as usize,
+        "I24",
+        "more attempts than the limit",
+    );
+    if let Some(plan) = &effect.plan {
+        let matches = plan.fingerprint.matches(plan.input.text().as_bytes());
+        demand(matches, "I2", "the stored input does not match its own fingerprint");
+        let derived = derive::downstream_key(&effect.address, effect.generation, None);
+        let is_uuid = plan.downstream_key.len() == derived.len()
+            && plan.downstream_key.bytes().filter(|byte| *byte == b'-').count() == 4;
+        demand(
+            !is_uuid || plan.downstream_key == derived,
+            "I18",
+            "the derived downstream key has changed",
+        );
+    }
+    let has_receipt = effect.receipt().is_some();
+    demand((state != State::Done) || has_receipt, "I8", "done without a receipt");
+    demand(
+        state != State::Failed || !has_receipt || effect.is_disputed(),
+        "I8",
+        "failed with a receipt, and not marked disputed",
+    );
+    let proven = |effect: &Effect| {
+        effect.attempts.iter().filter(|attempt| attempt.kind != Kind::Look).all(|attempt| {
+            let end = attempt.end.as_ref().map(|end| &end.outcome);
+            matches!(end, Some(Outcome::NotApplied { .. }))
+        })
+    };
+    let decided = effect.decisions.iter().any(|decision| decision.verdict == Verdict::Failed);
+    demand(
+        state != State::Failed || decided || proven(effect),
+        "I8",
+        "failed, but not every attempt is proven not applied",
+    );
+    demand(state != State::Void || proven(effect), "I8", "void after a send");
+    let settled = matches!(state, State::Done | State::Failed | State::Void);
+    demand(settled == effect.settled.is_some(), "I6", "the time it was settled does not fit");
+    demand(before_horizon(effect), "I19", "a send at or after the native_key horizon");
+    demand(alarmed(effect), "I6", "two different receipts without an alarm");
+    found
+}
+
+fn rises(effect: &Effect) -> bool {
+    let mut fence = effect.fence_floor;
+    let mut number = 0;
+    effect.attempts.iter().all(|attempt| {
+        let rises = attempt.fence > fence && attempt.number > number;
+        (fence, number) = (attempt.fence, attempt.number);
+        rises
+    })
+}
+
+fn before_horizon(effect: &Effect) -> bool {
+    let Some(first_sent) = effect.first_sent else { return true };
+    effect.attempts.iter().filter(|attempt| attempt.kind == Kind::Send).all(|attempt| {
+        let horizon = attempt.contract.horizon(first_sent, attempt.settle_ms);
+        horizon.is_none_or(|horizon| attempt.began < horizon)
+    })
+}
+
+/// A second receipt that differs must have raised the alarm. What a person or an import says is
+/// one word for several attempts.
+fn alarmed(effect: &Effect) -> bool {
+    let first = effect.receipt();
+    effect.attempts.iter().all(|attempt| {
+        let by_worker = attempt
+            .end
+            .as_ref()
+            .is_some_and(|end| matches!(end.by, By::Worker | By::Late | By::Look));
+        let differs = attempt.receipt().is_some() && attempt.receipt() != first;
+        !(by_worker && differs)
+            || effect.alarms.iter().any(|alarm| Some(&alarm.receipt) == attempt.receipt())
+    })
+}

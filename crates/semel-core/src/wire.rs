@@ -1,0 +1,224 @@
+//! Views: how an effect is shown. API, CLI and console render exactly these.
+
+use serde::Serialize;
+
+use crate::derive;
+use crate::effect::State;
+use crate::json::Json;
+use crate::record::{
+    Alarm, AlarmKind, Attempt, By, Contract, Decision, Effect, End, Kind, Outcome, Verdict,
+};
+use crate::time::{Moment, Wall, format_duration_ms};
+
+/// One effect, as everybody sees it.
+#[derive(Clone, Debug, Serialize)]
+pub struct EffectView {
+    pub id: String,
+    pub namespace: String,
+    pub action: String,
+    pub key: String,
+    pub generation: u32,
+    pub state: &'static str,
+    pub version: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contract: Option<ContractView>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub downstream_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    pub created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled_at: Option<String>,
+    /// Until when a repeat gets the receipt; later the key answers "expired".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replays_until: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replay_window: Option<String>,
+    pub overdue: bool,
+    pub disputed: bool,
+    pub attempts: Vec<AttemptView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub decisions: Vec<DecisionView>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub alarms: Vec<AlarmView>,
+}
+
+/// A contract with its promise, word for word.
+#[derive(Clone, Debug, Serialize)]
+pub struct ContractView {
+    pub name: &'static str,
+    pub promise: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retention: Option<String>,
+}
+
+/// One try or look.
+#[derive(Clone, Debug, Serialize)]
+pub struct AttemptView {
+    pub number: u32,
+    pub kind: &'static str,
+    pub fence: u64,
+    pub contract: &'static str,
+    pub worker: String,
+    pub began_at: String,
+    /// `open`, `applied`, `not_applied` or `unknown`; a look is `found` or `absent`.
+    pub outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub doubted_at: Option<String>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub key_not_used: bool,
+}
+
+/// What a person decided.
+#[derive(Clone, Debug, Serialize)]
+pub struct DecisionView {
+    pub verdict: &'static str,
+    pub actor: String,
+    pub reason: String,
+    pub at: String,
+    pub version: u64,
+}
+
+/// An alarm with its evidence.
+#[derive(Clone, Debug, Serialize)]
+pub struct AlarmView {
+    pub kind: &'static str,
+    pub at: String,
+    pub fence: u64,
+    pub receipt: Json,
+}
+
+/// Shows an effect as it is at a moment.
+pub fn effect_view(effect: &Effect, now: &Moment) -> EffectView {
+    let state = effect.state(now);
+    let plan = effect.plan.as_ref();
+    let address = &effect.address;
+    let failure = (state == State::Failed).then(|| effect.failure().unwrap_or_default().to_owned());
+    EffectView {
+        id: derive::effect_id(address, effect.generation).to_string(),
+        namespace: address.namespace.as_str().to_owned(),
+        action: address.action.as_str().to_owned(),
+        key: address.key.as_str().to_owned(),
+        generation: effect.generation,
+        state: state.as_str(),
+        version: effect.version,
+        receipt: effect.receipt().cloned(),
+        failure,
+        contract: plan.map(|plan| contract_view(&plan.terms.contract)),
+        downstream_key: plan.map(|plan| plan.downstream_key.clone()),
+        workflow: effect.workflow.clone(),
+        run: effect.run.clone(),
+        created_at: rfc3339(effect.created),
+        settled_at: effect.settled.map(rfc3339),
+        replays_until: effect.sweep_at().filter(|_| effect.expired.is_none()).map(rfc3339),
+        replay_window: plan.map(|plan| format_duration_ms(plan.terms.window_ms)),
+        overdue: effect.attempts.iter().any(|attempt| attempt.is_overdue(now)),
+        disputed: effect.is_disputed(),
+        attempts: effect.attempts.iter().map(|attempt| attempt_view(attempt, now)).collect(),
+        decisions: effect.decisions.iter().map(decision_view).collect(),
+        alarms: effect.alarms.iter().map(alarm_view).collect(),
+    }
+}
+
+/// RFC 3339 in UTC.
+pub fn rfc3339(wall: Wall) -> String {
+    let timestamp = jiff::Timestamp::from_millisecond(wall.0);
+    timestamp.map_or_else(|_| format!("{} ms", wall.0), |timestamp| timestamp.to_string())
+}
+
+fn contract_view(contract: &Contract) -> ContractView {
+    let retention = match contract {
+        Contract::NativeKey { retention_ms } => Some(format_duration_ms(*retention_ms)),
+        Contract::Transaction
+        | Contract::Conditional
+        | Contract::Probe { .. }
+        | Contract::AtMostOnce
+        | Contract::Harmless => None,
+    };
+    ContractView { name: contract.name(), promise: contract.promise(), retention }
+}
+
+fn attempt_view(attempt: &Attempt, now: &Moment) -> AttemptView {
+    let outcome = match (attempt.kind, attempt.end.as_ref().map(|end| &end.outcome)) {
+        (Kind::Look, Some(Outcome::Applied { .. })) => "found",
+        (Kind::Look, Some(Outcome::NotApplied { .. })) => "absent",
+        (Kind::Send | Kind::Assumed, Some(Outcome::Applied { .. })) => "applied",
+        (Kind::Send | Kind::Assumed, Some(Outcome::NotApplied { .. })) => "not_applied",
+        (_, None) if attempt.is_live(now) => "open",
+        (_, None) => "unknown",
+    };
+    let proof = attempt.end.as_ref().and_then(|end| match &end.outcome {
+        Outcome::NotApplied { reason, .. } => Some(reason.clone()),
+        Outcome::Applied { .. } => None,
+    });
+    AttemptView {
+        number: attempt.number,
+        kind: kind_name(attempt.kind),
+        fence: attempt.fence,
+        contract: attempt.contract.name(),
+        worker: attempt.worker.clone(),
+        began_at: rfc3339(attempt.began),
+        outcome,
+        by: attempt.end.as_ref().map(by_name),
+        ended_at: attempt.end.as_ref().map(|end| rfc3339(end.at)),
+        reason: proof.or_else(|| attempt.doubt.as_ref().map(|doubt| doubt.reason.clone())),
+        doubted_at: attempt.doubt.as_ref().map(|doubt| rfc3339(doubt.at)),
+        key_not_used: attempt.doubt.as_ref().is_some_and(|doubt| doubt.key_not_used),
+    }
+}
+
+fn kind_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Send => "send",
+        Kind::Look => "look",
+        Kind::Assumed => "assumed",
+    }
+}
+
+fn by_name(end: &End) -> &'static str {
+    match end.by {
+        By::Worker => "worker",
+        By::Late => "late",
+        By::Look => "look",
+        By::Person => "person",
+        By::Import => "import",
+    }
+}
+
+fn decision_view(decision: &Decision) -> DecisionView {
+    let verdict = match decision.verdict {
+        Verdict::Done => "done",
+        Verdict::Failed => "failed",
+        Verdict::Retry => "retry",
+        Verdict::Void => "void",
+        Verdict::Supersede => "supersede",
+        Verdict::Import => "import",
+    };
+    DecisionView {
+        verdict,
+        actor: decision.actor.clone(),
+        reason: decision.reason.clone(),
+        at: rfc3339(decision.at),
+        version: decision.version,
+    }
+}
+
+fn alarm_view(alarm: &Alarm) -> AlarmView {
+    let kind = match alarm.kind {
+        AlarmKind::AppliedTwice => "applied_twice",
+        AlarmKind::Disputed => "disputed",
+    };
+    AlarmView { kind, at: rfc3339(alarm.at), fence: alarm.fence, receipt: alarm.receipt.clone() }
+}
