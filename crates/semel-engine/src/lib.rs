@@ -1,1 +1,89 @@
-//! x
+//! Doing: load, decide, commit, act. The only place below the SDK and the server that spawns or
+//! sleeps.
+//!
+//! Every operation has one shape. It loads what is known, lets a rule of `semel-core` decide,
+//! commits the decision with a guard, and acts only when that is durable; a failed guard brings the
+//! truth, and the rule decides again.
+
+mod call;
+mod chance;
+mod effects;
+mod error;
+mod flights;
+mod job;
+mod transaction;
+
+pub use call::{Call, Doer, Intent, Looked, Sent};
+pub use effects::{Answer, Armed, Filed};
+pub use error::Error;
+pub use job::Handler;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use semel_core::key::{Action, Address, Namespace};
+use semel_store::Store;
+use semel_store::sqlite::Sqlite;
+use tokio::sync::Notify;
+
+use chance::Chance;
+use flights::Flights;
+
+/// The engine on one store, in this process. Cheap to clone.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    /// The same store, where it can run a user's transaction.
+    sqlite: Option<Arc<Sqlite>>,
+    worker: String,
+    flights: Flights,
+    chance: Chance,
+    handlers: RwLock<HashMap<(Namespace, Action), Arc<Handler>>>,
+    /// Effects that a handler of this process is busy with.
+    attended: Mutex<HashSet<Address>>,
+    /// A handler was registered: look at everything that is due once more.
+    registered: Arc<Notify>,
+}
+
+impl Engine {
+    /// An engine on any store. `worker` names this process in attempts.
+    pub fn new(store: Arc<dyn Store>, worker: impl Into<String>) -> Result<Engine, Error> {
+        Engine::build(store, None, worker.into())
+    }
+
+    /// An engine on SQLite, which can also run transactions.
+    pub fn on_sqlite(store: Arc<Sqlite>, worker: impl Into<String>) -> Result<Engine, Error> {
+        Engine::build(store.clone(), Some(store), worker.into())
+    }
+
+    fn build(
+        store: Arc<dyn Store>,
+        sqlite: Option<Arc<Sqlite>>,
+        worker: String,
+    ) -> Result<Engine, Error> {
+        let inner = Inner {
+            store,
+            sqlite,
+            worker,
+            flights: Flights::default(),
+            chance: Chance::new()?,
+            handlers: RwLock::default(),
+            attended: Mutex::default(),
+            registered: Arc::default(),
+        };
+        Ok(Engine { inner: Arc::new(inner) })
+    }
+
+    /// The store below.
+    pub fn store(&self) -> &dyn Store {
+        self.inner.store.as_ref()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,1 +1,99 @@
-//! x
+//! Semel: every external effect happens once per business intent, every repeat gets the first
+//! receipt, and the ledger proves it.
+//!
+//! ```
+//! use semel::{NativeKey, Semel};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), semel::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let url = format!("sqlite:{}/semel.db", folder.path().display());
+//! let semel = Semel::open(&url).await?; // "sqlite:semel.db"
+//!
+//! let create = || {
+//!     semel
+//!         .effect("crm-ticket")
+//!         .key(["request-42"])
+//!         .input(&"printer on fire")
+//!         .contract(NativeKey::hours(24))
+//!         .call(|intent| async move {
+//!             // Call the provider here, with this key in its Idempotency-Key header.
+//!             let _key = intent.downstream_key();
+//!             Ok::<_, semel::Failure>("T-1".to_owned())
+//!         })
+//! };
+//! let first: String = create().await?;
+//! let again: String = create().await?; // not sent again: the first receipt
+//! assert_eq!(first, again);
+//! # Ok(())
+//! # }
+//! ```
+
+#![warn(missing_docs)]
+
+pub mod classify;
+mod effect;
+mod failure;
+mod handler;
+mod open;
+mod transaction;
+
+pub use effect::Effect;
+pub use failure::{Failure, NotApplied, Refused};
+pub use handler::Handler;
+pub use open::Semel;
+pub use transaction::Transaction;
+
+pub use semel_core::code::Code;
+pub use semel_core::json::Json;
+pub use semel_core::key::{Action, Address, IntoKey, Key, Namespace};
+pub use semel_core::recipes as keys;
+pub use semel_core::record::Contract;
+pub use semel_core::retry::Retry;
+pub use semel_engine::{Error, Intent};
+
+/// SQLite as [`Transaction`] hands it to user code: no second SQLite may open the store's file.
+pub use rusqlite;
+
+use std::time::Duration;
+
+/// The contract of a destination that honours an idempotency key for a time.
+#[derive(Clone, Copy, Debug)]
+pub struct NativeKey;
+
+impl NativeKey {
+    /// The destination remembers keys for `retention`.
+    pub fn retention(retention: Duration) -> Contract {
+        Contract::NativeKey { retention_ms: millis(retention) }
+    }
+
+    /// The destination remembers keys for so many hours.
+    pub fn hours(hours: u64) -> Contract {
+        NativeKey::retention(Duration::from_secs(hours.saturating_mul(3_600)))
+    }
+
+    /// The destination remembers keys for so many minutes.
+    pub fn minutes(minutes: u64) -> Contract {
+        NativeKey::retention(Duration::from_secs(minutes.saturating_mul(60)))
+    }
+}
+
+/// The contract of a destination that can be asked for our reference. Needs a look.
+#[derive(Clone, Copy, Debug)]
+pub struct Probe;
+
+impl Probe {
+    /// Looks after a doubt only.
+    pub fn after_doubt() -> Contract {
+        Contract::Probe { first: false }
+    }
+
+    /// Looks before the first send, too.
+    pub fn first() -> Contract {
+        Contract::Probe { first: true }
+    }
+}
+
+pub(crate) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

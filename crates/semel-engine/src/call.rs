@@ -1,0 +1,406 @@
+//! Carrying an effect out: ask for a permit, run the user's code in a task the engine owns, file
+//! what it says, and try again as the contract and the retry policy allow.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use semel_core::code::Code;
+use semel_core::contract::{Declared, TermsRefusal};
+use semel_core::effect::{Abort, Begin, Permit, Refusal, Report, Settle, State};
+use semel_core::fingerprint::Rule;
+use semel_core::json::Json;
+use semel_core::key::Address;
+use semel_core::limits;
+use semel_core::record::{Contract, Effect, Kind};
+use semel_core::retry::Retry;
+use semel_core::time::{Moment, Steady};
+
+use crate::effects::{Answer, Armed, Filed};
+use crate::{Engine, Error};
+
+/// One call of an effect, as its author declared it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub address: Address,
+    pub input: Json,
+    pub rule: Rule,
+    pub declared: Declared,
+    pub downstream_key: Option<String>,
+    pub retry: Retry,
+    pub hold_ms: u64,
+    pub workflow: Option<String>,
+    pub run: Option<String>,
+}
+
+/// The user's code for one action.
+pub struct Doer {
+    pub send: Box<dyn Fn(Intent) -> BoxFuture<'static, Sent> + Send + Sync>,
+    pub look: Option<Box<dyn Fn(Intent) -> BoxFuture<'static, Looked> + Send + Sync>>,
+    pub abort: Abort,
+}
+
+/// What a send says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sent {
+    Receipt(Json),
+    /// Proof that nothing happened; it may be tried again.
+    NotApplied(String),
+    /// Proof that nothing happened, and nothing will.
+    Refused(String),
+    Unknown(String),
+}
+
+/// What a look found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Looked {
+    Found(Json, Vec<Json>),
+    Absent,
+    Unknown(String),
+}
+
+/// What user code gets to see: the intent it carries out, and the key to pass on.
+#[derive(Clone, Debug)]
+pub struct Intent {
+    permit: Arc<Permit>,
+    address: Arc<Address>,
+    key_used: Arc<AtomicBool>,
+}
+
+impl Intent {
+    fn new(armed: &Armed) -> Intent {
+        Intent {
+            permit: Arc::new(armed.permit.clone()),
+            address: Arc::new(armed.effect.address.clone()),
+            key_used: Arc::new(AtomicBool::new(false)),
+        }
+    }
+
+    /// The key for the provider, the same in every attempt. Reading it counts as passing it on.
+    pub fn downstream_key(&self) -> &str {
+        self.key_used.store(true, Ordering::Relaxed);
+        &self.permit.downstream_key
+    }
+
+    /// The input to send: the first one of this intent, whatever this caller brought.
+    pub fn input(&self) -> &Json {
+        &self.permit.input
+    }
+
+    /// The input as a type.
+    pub fn input_as<T: serde::de::DeserializeOwned>(&self) -> Result<T, Error> {
+        serde_json::from_str(self.input().text())
+            .map_err(|error| Error::new(Code::InputInvalid, format!("the stored input: {error}")))
+    }
+
+    /// Which effect this is.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// Which attempt this is, from 1.
+    pub fn attempt(&self) -> u32 {
+        self.permit.attempt
+    }
+
+    /// The fence of this attempt.
+    pub fn fence(&self) -> u64 {
+        self.permit.fence
+    }
+}
+
+/// What is left of the retry policy within one call.
+#[derive(Clone, Copy)]
+struct Budget {
+    retry: Retry,
+    sends: u32,
+    started: Steady,
+}
+
+impl Budget {
+    fn delay_ms(&self, now: &Moment, chance: u32) -> Option<u64> {
+        self.retry.delay_ms(self.sends, now.since(self.started), chance)
+    }
+
+    fn has_time_for(&self, now: &Moment, ms: u64) -> bool {
+        self.retry.attempts_max > 1 && now.since(self.started).saturating_add(ms) <= self.retry.total_ms
+    }
+}
+
+impl Engine {
+    /// Performs an effect once, or returns what became of it before. Dropping the future detaches
+    /// from the attempt and never cuts it.
+    pub async fn call(&self, call: Call, doer: Arc<Doer>) -> Result<Json, Error> {
+        check(&call, &doer)?;
+        let mut budget =
+            Budget { retry: call.retry, sends: 0, started: self.store().ground().now.steady };
+        loop {
+            let ask = call.ask(&doer);
+            let armed = match self.begin(ask, call.hold_ms).await {
+                Ok(Answer::Replay(receipt)) => return Ok(receipt),
+                Ok(Answer::Failed(reason)) => return Err(Error::new(Code::EffectFailed, reason)),
+                Ok(Answer::Attempt(armed)) => {
+                    budget.sends += 1;
+                    armed
+                }
+                Ok(Answer::Probe(armed)) => armed,
+                Err(error) => {
+                    self.wait_for_look(error, &budget).await?;
+                    continue;
+                }
+            };
+            let was_look = armed.permit.kind == Kind::Look;
+            let filed = self.run_detached(*armed, doer.clone(), budget).await?;
+            let now = self.store().ground().now;
+            match filed.state {
+                State::Done => {
+                    return Ok(filed.effect.receipt().expect("done has a receipt").clone());
+                }
+                State::Failed => {
+                    let reason = filed.effect.failure().unwrap_or_default();
+                    return Err(Error::new(Code::EffectFailed, reason));
+                }
+                // A look that found nothing, or a doubt that only a person or time can end: begin
+                // again tells.
+                State::Planned if was_look => {}
+                State::InDoubt if filed.effect.due(&now).is_none() => {}
+                State::Planned | State::InDoubt | State::Pending | State::Void | State::Expired => {
+                    self.back_off(&filed.effect, &budget, &now).await?;
+                }
+            }
+        }
+    }
+
+    /// In doubt, but a look may be due within the time that is left: waits for it.
+    async fn wait_for_look(&self, error: Error, budget: &Budget) -> Result<(), Error> {
+        let now = self.store().ground().now;
+        match error.retry_after_ms() {
+            Some(ms) if error.code() == Code::InDoubt && budget.has_time_for(&now, ms) => {
+                self.store().clock().sleep_ms(ms).await;
+                Ok(())
+            }
+            Some(_) | None => Err(error),
+        }
+    }
+
+    /// Waits for the row's own retry time, or ends the call when the policy is used up.
+    async fn back_off(&self, effect: &Effect, budget: &Budget, now: &Moment) -> Result<(), Error> {
+        let Some(retry_at) = effect.retry_at else {
+            return Err(exhausted(effect, budget, now));
+        };
+        self.store().clock().sleep_ms(now.until(retry_at)).await;
+        Ok(())
+    }
+
+    /// Runs an attempt in a task of its own and waits for it.
+    async fn run_detached(
+        &self,
+        armed: Armed,
+        doer: Arc<Doer>,
+        budget: Budget,
+    ) -> Result<Filed, Error> {
+        let engine = self.clone();
+        let task = tokio::spawn(async move { engine.run(armed, &doer, budget).await });
+        let stopped = |error| Error::new(Code::Internal, format!("the attempt stopped: {error}"));
+        task.await.map_err(stopped)?
+    }
+
+    async fn run(&self, armed: Armed, doer: &Doer, budget: Budget) -> Result<Filed, Error> {
+        let intent = Intent::new(&armed);
+        let (effect, report) = match armed.permit.kind {
+            Kind::Send => {
+                let key_used = intent.key_used.clone();
+                let start = || AssertUnwindSafe((doer.send)(intent)).catch_unwind();
+                let (effect, ended) = self.keep(armed, doer.abort, start).await;
+                (effect, sent_report(ended, key_used.load(Ordering::Relaxed)))
+            }
+            Kind::Look => {
+                let look = doer.look.as_ref().expect("checked before the call began");
+                let start = || AssertUnwindSafe(look(intent)).catch_unwind();
+                let (effect, ended) = self.keep(armed, doer.abort, start).await;
+                (effect, looked_report(ended))
+            }
+            Kind::Assumed => unreachable!("an assumed attempt has no permit"),
+        };
+        let now = self.store().ground().now;
+        let retry_after_ms = budget.delay_ms(&now, self.inner.chance.jitter());
+        let fence = effect.last_fence();
+        self.settle_firmly(effect, &Settle { fence, report, retry_after_ms }).await
+    }
+
+    /// Runs the user's future while the lease is renewed, up to the hard deadline. `Err` says why
+    /// there is no answer.
+    async fn keep<F, T>(
+        &self,
+        armed: Armed,
+        abort: Abort,
+        start: impl FnOnce() -> F,
+    ) -> (Effect, Result<T, Cut>)
+    where
+        F: Future<Output = Result<T, Box<dyn std::any::Any + Send>>>,
+    {
+        let Armed { permit, mut effect } = armed;
+        // The last look at the clock before the call: later the permit is worth nothing.
+        if self.store().ground().now.reached(permit.valid_until) {
+            return (effect, Err(Cut::NeverSent));
+        }
+        let mut work = std::pin::pin!(start());
+        // A little before the deadline, so that the doubt can still be filed under this lease.
+        let grace = limits::MARGIN_MS.min(permit.lease_ms / 4) / 2;
+        loop {
+            let now = self.store().ground().now;
+            let deadline_ms = now.until(permit.deadline).saturating_sub(grace);
+            if deadline_ms == 0 && abort == Abort::Possible {
+                return (effect, Err(Cut::Deadline));
+            }
+            let nap_ms = match abort {
+                Abort::Possible => deadline_ms.min(permit.lease_ms / 3),
+                Abort::Impossible => permit.lease_ms / 3,
+            };
+            tokio::select! {
+                biased;
+                ended = &mut work => {
+                    return (effect, ended.map_err(|_| Cut::Panicked));
+                }
+                () = self.store().clock().sleep_ms(nap_ms) => {}
+            }
+            match self.renew(&effect.address, permit.fence, abort).await {
+                Ok(renewed) => effect = renewed,
+                Err(error) if error.code() == Code::StaleFence && abort == Abort::Possible => {
+                    return (effect, Err(Cut::LeaseLost));
+                }
+                // The deadline is judged above; a store that does not answer may answer again.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Files a report, patiently: it is evidence. A fence that went stale meanwhile is no error
+    /// here; the row says what became of the effect.
+    async fn settle_firmly(&self, effect: Effect, ask: &Settle) -> Result<Filed, Error> {
+        let address = effect.address.clone();
+        let mut delay_ms = 50;
+        for _ in 0..SETTLE_TRIES_MAX {
+            match self.settle_on(effect.clone(), ask).await {
+                Err(error) if error.code() == Code::StaleFence => {
+                    let effect = self.effect(&address).await?;
+                    let state = effect.state(&self.store().ground().now);
+                    return Ok(Filed { effect, state, kept_as_evidence: false });
+                }
+                Err(error) if is_passing(error.code()) => {
+                    self.store().clock().sleep_ms(delay_ms).await;
+                    delay_ms = (delay_ms * 2).min(2_000);
+                }
+                filed => return filed,
+            }
+        }
+        self.settle_on(effect, ask).await
+    }
+}
+
+/// With the delays above, about twenty seconds.
+const SETTLE_TRIES_MAX: usize = 14;
+
+fn is_passing(code: Code) -> bool {
+    matches!(code, Code::StoreBusy | Code::StoreFull | Code::StoreUnavailable)
+}
+
+impl Call {
+    fn ask(&self, doer: &Doer) -> Begin {
+        Begin {
+            address: self.address.clone(),
+            input: self.input.clone(),
+            rule: self.rule.clone(),
+            declared: self.declared,
+            downstream_key: self.downstream_key.clone(),
+            attempt_id: String::new(),
+            worker: String::new(),
+            session: None,
+            can_look: doer.look.is_some(),
+            workflow: self.workflow.clone(),
+            run: self.run.clone(),
+        }
+    }
+}
+
+fn check(call: &Call, doer: &Doer) -> Result<(), Error> {
+    let terms = call.declared.terms().map_err(Refusal::Terms)?;
+    terms.check_retry(&call.retry).map_err(|refusal: TermsRefusal| Refusal::Terms(refusal))?;
+    if matches!(terms.contract, Contract::Probe { .. }) && doer.look.is_none() {
+        return Err(Error::new(Code::ContractNeedsLook, "a probe needs code that looks"));
+    }
+    if terms.contract == Contract::Transaction {
+        let text = "rows in the ledger's own database are written through a transaction";
+        return Err(Error::new(Code::TermsInvalid, text));
+    }
+    Ok(())
+}
+
+fn exhausted(effect: &Effect, budget: &Budget, now: &Moment) -> Error {
+    let last = effect.attempts.last();
+    let reason = last.and_then(|attempt| {
+        let doubt = attempt.doubt.as_ref().map(|doubt| doubt.reason.as_str());
+        doubt.or_else(|| attempt.not_applied_reason())
+    });
+    let reason = reason.unwrap_or("no reason was given");
+    let sends = budget.sends;
+    match effect.state(now) {
+        State::InDoubt => {
+            Error::new(Code::InDoubt, format!("no answer after {sends} sends: {reason}"))
+        }
+        _ if budget.retry.attempts_max <= 1 => Error::new(Code::NotApplied, reason),
+        _ => Error::new(
+            Code::RetriesExhausted,
+            format!("not applied after {sends} sends: {reason}"),
+        ),
+    }
+}
+
+/// Why user code gave no answer.
+enum Cut {
+    NeverSent,
+    Deadline,
+    LeaseLost,
+    Panicked,
+}
+
+fn sent_report(ended: Result<Sent, Cut>, key_used: bool) -> Report {
+    let unknown = |reason: &str| Report::Unknown { reason: reason.to_owned(), key_not_used: !key_used };
+    match ended {
+        Ok(Sent::Receipt(receipt)) => Report::Receipt(receipt),
+        Ok(Sent::NotApplied(reason)) => Report::NotApplied { reason, last: false },
+        Ok(Sent::Refused(reason)) => Report::NotApplied { reason, last: true },
+        Ok(Sent::Unknown(reason)) => unknown(&reason),
+        Err(Cut::NeverSent) => Report::NotApplied {
+            reason: "the permit lapsed before anything was sent (permit_lapsed)".to_owned(),
+            last: false,
+        },
+        Err(cut) => unknown(cut.reason()),
+    }
+}
+
+fn looked_report(ended: Result<Looked, Cut>) -> Report {
+    let unknown = |reason: &str| Report::Unknown { reason: reason.to_owned(), key_not_used: false };
+    match ended {
+        Ok(Looked::Found(first, others)) if others.is_empty() => Report::Receipt(first),
+        Ok(Looked::Found(first, others)) => Report::Receipts(first, others),
+        Ok(Looked::Absent) => {
+            Report::NotApplied { reason: "absent at the destination".to_owned(), last: false }
+        }
+        Ok(Looked::Unknown(reason)) => unknown(&reason),
+        Err(cut) => unknown(cut.reason()),
+    }
+}
+
+impl Cut {
+    fn reason(&self) -> &'static str {
+        match self {
+            Cut::NeverSent => "the permit lapsed before anything was asked",
+            Cut::Deadline => "no answer by the deadline; the call was aborted",
+            Cut::LeaseLost => "the lease was lost; the call was aborted",
+            Cut::Panicked => "the function panicked",
+        }
+    }
+}

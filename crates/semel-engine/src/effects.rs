@@ -1,0 +1,423 @@
+//! The operations on one effect: begin, settle, renew, and what a person may decide.
+
+use std::sync::Arc;
+
+use semel_core::effect::{
+    self, Abort, Begin, Decision, Ground, Imported, Permit, Person, Refusal, Resolution, Settle,
+    State, Why,
+};
+use semel_core::code::Code;
+use semel_core::json::Json;
+use semel_core::key::Address;
+use semel_core::limits;
+use semel_core::record::{Effect, Kind};
+use semel_store::{Batch, CommitError, DuePage, Page, Query, StoreError, Write};
+
+use crate::flights::Seat;
+use crate::{Engine, Error};
+
+/// What `begin` answers.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// Go: one send under this permit.
+    Attempt(Box<Armed>),
+    /// Look first, then begin again.
+    Probe(Box<Armed>),
+    /// It was done; this is the first receipt.
+    Replay(Json),
+    /// It was refused for good.
+    Failed(String),
+}
+
+/// A durable attempt, with the effect as it stands since.
+#[derive(Clone, Debug)]
+pub struct Armed {
+    pub permit: Permit,
+    pub(crate) effect: Effect,
+}
+
+/// What settling an attempt led to.
+#[derive(Clone, Debug)]
+pub struct Filed {
+    pub effect: Effect,
+    pub state: State,
+    /// The lease was gone: the receipt closed its own attempt and moved nothing else.
+    pub kept_as_evidence: bool,
+}
+
+/// What a caller knows of a row before it decides.
+enum Known {
+    /// Nothing: decide as if it were absent, and let the guard bring the truth.
+    Guess,
+    /// Somebody in this process is at it: ask the store.
+    Ask,
+    Row(Option<Arc<Effect>>),
+}
+
+/// What came of one try to begin.
+enum Tried {
+    Answer(Answer),
+    Wait { refusal: Refusal, known: Arc<Effect> },
+}
+
+impl Engine {
+    /// Asks for a permit. A caller that meets a pending effect waits up to `hold_ms` for its
+    /// receipt; when the winner is proven not applied, one of those waiting takes over.
+    pub async fn begin(&self, mut ask: Begin, hold_ms: u64) -> Result<Answer, Error> {
+        self.complete(&mut ask);
+        let mut seat = self.inner.flights.join(&ask.address);
+        let store = self.store();
+        let hold_until = store.ground().now.steady.plus(hold_ms);
+        let mut known = if seat.is_first { Known::Guess } else { Known::Ask };
+        loop {
+            let tried = self.try_begin(&ask, &mut seat, known).await?;
+            let Tried::Wait { refusal, known: row } = tried else {
+                let Tried::Answer(answer) = tried else { unreachable!("a try waits or answers") };
+                return Ok(answer);
+            };
+            let now = store.ground().now;
+            if now.reached(hold_until) {
+                return Err(refusal.into());
+            }
+            let patience = now.until(hold_until).min(refusal.retry_after_ms().unwrap_or(u64::MAX));
+            known = Known::Row(self.wait_for_change(&mut seat, row, patience.max(1)).await?);
+        }
+    }
+
+    pub(crate) fn complete(&self, ask: &mut Begin) {
+        if ask.attempt_id.is_empty() {
+            ask.attempt_id = self.inner.chance.attempt_id();
+        }
+        if ask.worker.is_empty() {
+            ask.worker.clone_from(&self.inner.worker);
+            ask.session = self.store().session().map(str::to_owned);
+        }
+    }
+
+    /// One turn: what became known, a decision, its commit.
+    async fn try_begin(
+        &self,
+        ask: &Begin,
+        seat: &mut Seat<'_>,
+        known: Known,
+    ) -> Result<Tried, Error> {
+        let flight = seat.flight();
+        let _turn = flight.turn.lock().await;
+        let mut known = match (seat.news(), known) {
+            (Some(row), _) => Some(row),
+            (None, Known::Guess) => None,
+            (None, Known::Ask) => self.store().load(&ask.address).await?.map(Arc::new),
+            (None, Known::Row(row)) => row,
+        };
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let ground = self.store().ground();
+            let decision = match effect::begin(known.as_deref(), ask, &ground) {
+                Ok(decision) => decision,
+                Err(refusal @ Refusal::InProgress { .. }) => {
+                    let row = known.expect("only an existing effect is in progress");
+                    if let Some(freed) = self.free_from_dead(&row, &ground).await? {
+                        known = freed;
+                        continue;
+                    }
+                    return Ok(Tried::Wait { refusal, known: row });
+                }
+                Err(refusal) => return Err(refusal.into()),
+            };
+            match self.carry_out(decision, known.as_deref(), &ground).await {
+                Ok(answer) => return Ok(Tried::Answer(answer)),
+                Err(Stopped::Stale(row)) => known = row.map(Arc::new),
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the effect kept changing"))
+    }
+
+    async fn carry_out(
+        &self,
+        decision: Decision,
+        known: Option<&Effect>,
+        ground: &Ground,
+    ) -> Result<Answer, Stopped> {
+        match decision {
+            Decision::Replay(receipt) => Ok(Answer::Replay(receipt)),
+            Decision::Failed(reason) => Ok(Answer::Failed(reason)),
+            Decision::Resume(permit) => {
+                Ok(answer(permit, known.expect("a commit of ours is stored").clone()))
+            }
+            Decision::Arm(effect, permit) => {
+                self.write(&effect, ground).await?;
+                Ok(answer(permit, *effect))
+            }
+            Decision::Doubt(effect) => {
+                self.write(&effect, ground).await?;
+                let why = Why::NeedsPerson;
+                Err(Stopped::Error(Refusal::InDoubt { why, retry_after_ms: None }.into()))
+            }
+        }
+    }
+
+    /// When the holder's process is proven dead its attempt is closed as unknown. Returns the row
+    /// as it is then; `None` when nothing is proven.
+    async fn free_from_dead(
+        &self,
+        row: &Effect,
+        ground: &Ground,
+    ) -> Result<Option<Option<Arc<Effect>>>, Error> {
+        let holder = row.holder(&ground.now).and_then(|attempt| attempt.session.as_deref());
+        let Some(session) = holder.filter(|session| self.store().is_dead(session)) else {
+            return Ok(None);
+        };
+        let Some(freed) = effect::died(row, session, &ground.now) else { return Ok(None) };
+        match self.write(&freed, ground).await {
+            Ok(()) => Ok(Some(Some(Arc::new(freed)))),
+            Err(Stopped::Stale(current)) => Ok(Some(current.map(Arc::new))),
+            Err(Stopped::Error(error)) => Err(error),
+        }
+    }
+
+    /// Waits until the row may have changed. One caller of each key asks the store, woken by hints
+    /// and at least once a second; the others hear of it from that one.
+    async fn wait_for_change(
+        &self,
+        seat: &mut Seat<'_>,
+        row: Arc<Effect>,
+        patience_ms: u64,
+    ) -> Result<Option<Arc<Effect>>, Error> {
+        let store = self.store();
+        let patience_ms = patience_ms.min(limits::POLL_MS);
+        let flight = seat.flight();
+        let Ok(_lookout) = flight.lookout.try_lock() else {
+            tokio::select! {
+                () = seat.wait() => {}
+                () = store.clock().sleep_ms(patience_ms) => {}
+            }
+            return Ok(Some(row));
+        };
+        let own = store.session().is_some();
+        let holder = row.attempts.last().and_then(|attempt| attempt.session.as_deref());
+        let is_ours = own && holder == store.session();
+        let mut hints = (!is_ours).then(|| store.hints());
+        tokio::select! {
+            () = seat.wait() => return Ok(Some(row)),
+            () = store.clock().sleep_ms(patience_ms) => {}
+            () = changed(hints.as_mut()) => {}
+        }
+        let current = store.load(&row.address).await?;
+        if let Some(current) = current.as_ref().filter(|current| current.version != row.version) {
+            self.inner.flights.publish(current);
+        }
+        Ok(current.map(Arc::new))
+    }
+
+    /// Settles an attempt by its fence, in whichever generation it was made.
+    pub async fn settle(&self, address: &Address, ask: &Settle) -> Result<Filed, Error> {
+        let effect = self.find(address, ask.fence).await?;
+        self.settle_on(effect, ask).await
+    }
+
+    /// Settles on what the caller knows; a stale guard brings the truth.
+    pub(crate) async fn settle_on(&self, effect: Effect, ask: &Settle) -> Result<Filed, Error> {
+        let mut effect = effect;
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let ground = self.store().ground();
+            let settled = effect::settle(&effect, ask, &ground.now)?;
+            let kept_as_evidence = settled.kept_as_evidence;
+            let Some(next) = settled.effect else {
+                return Ok(Filed { state: effect.state(&ground.now), effect, kept_as_evidence });
+            };
+            match self.write(&next, &ground).await {
+                Ok(()) => {
+                    let state = next.state(&ground.now);
+                    return Ok(Filed { effect: next, state, kept_as_evidence });
+                }
+                Err(Stopped::Stale(_)) => effect = self.find(&effect.address, ask.fence).await?,
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the effect kept changing"))
+    }
+
+    /// The generation in which a fence was granted.
+    async fn find(&self, address: &Address, fence: u64) -> Result<Effect, Error> {
+        let store = self.store();
+        let mut effect = store.load(address).await?.ok_or(Refusal::NotFound)?;
+        while fence <= effect.fence_floor && effect.generation > 0 {
+            let older = store.load_generation(address, effect.generation - 1).await?;
+            effect = older.ok_or(Refusal::StaleFence)?;
+        }
+        Ok(effect)
+    }
+
+    /// Extends the lease of a live attempt.
+    pub async fn renew(
+        &self,
+        address: &Address,
+        fence: u64,
+        abort: Abort,
+    ) -> Result<Effect, Error> {
+        self.change(address, |effect, ground| {
+            Ok(effect::renew(effect, fence, abort, &ground.now)?)
+        })
+        .await
+    }
+
+    /// Settles a doubt by a person's word.
+    pub async fn resolve(
+        &self,
+        address: &Address,
+        person: &Person,
+        resolution: &Resolution,
+    ) -> Result<Effect, Error> {
+        self.change(address, |effect, ground| {
+            Ok(effect::resolve(effect, person, resolution, &ground.now)?)
+        })
+        .await
+    }
+
+    /// Cancels an effect before any send.
+    pub async fn void(&self, address: &Address, person: &Person) -> Result<Effect, Error> {
+        self.change(address, |effect, ground| Ok(effect::void(effect, person, &ground.now)?)).await
+    }
+
+    /// Opens the next generation of an effect: it may be done once more.
+    pub async fn supersede(&self, address: &Address, person: &Person) -> Result<Effect, Error> {
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let ground = self.store().ground();
+            let stored = self.store().load(address).await?.ok_or(Refusal::NotFound)?;
+            let (old, new) = effect::supersede(&stored, person, &ground.now)?;
+            let writes = [old, new.clone()].map(|effect| Write::effect(effect, &ground.now));
+            match self.commit(Batch { writes: writes.into() }).await {
+                Ok(()) => {
+                    self.inner.flights.publish(&new);
+                    return Ok(new);
+                }
+                Err(Stopped::Stale(_)) => {}
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the effect kept changing"))
+    }
+
+    /// Takes over a foreign row. `Ok(None)` when the key is here already: nothing is changed.
+    pub async fn import(&self, row: &Imported, actor: &str) -> Result<Option<Effect>, Error> {
+        let ground = self.store().ground();
+        let reason = "imported from another table".to_owned();
+        let person = Person { actor: actor.to_owned(), reason, version: 0 };
+        let effect = effect::import(row, &person, &ground.now)?;
+        match self.write(&effect, &ground).await {
+            Ok(()) => Ok(Some(effect)),
+            Err(Stopped::Stale(_)) => Ok(None),
+            Err(Stopped::Error(error)) => Err(error),
+        }
+    }
+
+    /// Load, decide, commit; again when the row has moved on.
+    pub(crate) async fn change(
+        &self,
+        address: &Address,
+        decide: impl Fn(&Effect, &Ground) -> Result<Effect, Error>,
+    ) -> Result<Effect, Error> {
+        let mut stored = self.store().load(address).await?;
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let ground = self.store().ground();
+            let effect = stored.ok_or(Refusal::NotFound)?;
+            let next = decide(&effect, &ground)?;
+            match self.write(&next, &ground).await {
+                Ok(()) => return Ok(next),
+                Err(Stopped::Stale(current)) => stored = current,
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the effect kept changing"))
+    }
+
+    /// The newest generation of an effect.
+    pub async fn effect(&self, address: &Address) -> Result<Effect, Error> {
+        Ok(self.store().load(address).await?.ok_or(Refusal::NotFound)?)
+    }
+
+    /// One generation of an effect.
+    pub async fn generation(&self, address: &Address, generation: u32) -> Result<Effect, Error> {
+        let found = self.store().load_generation(address, generation).await?;
+        Ok(found.ok_or(Refusal::NotFound)?)
+    }
+
+    /// Effects, newest first.
+    pub async fn list(&self, query: &Query) -> Result<Page, Error> {
+        Ok(self.store().list(query).await?)
+    }
+
+    /// Due effects that nobody has attended to for a while.
+    pub async fn unattended(&self, limit: usize) -> Result<Vec<Effect>, Error> {
+        let DuePage { effects, .. } = self.store().due(None, limit).await?;
+        let now = self.store().ground().now.steady.ms;
+        let is_old = |due_ms: i64| due_ms.saturating_add_unsigned(limits::UNATTENDED_MS) <= now;
+        let old = effects.into_iter().filter(|(cursor, _)| is_old(cursor.due_ms));
+        Ok(old.map(|(_, effect)| effect).collect())
+    }
+
+    /// Writes one effect and tells those who wait for it.
+    pub(crate) async fn write(&self, effect: &Effect, ground: &Ground) -> Result<(), Stopped> {
+        self.commit(Write::effect(effect.clone(), &ground.now).into()).await?;
+        self.inner.flights.publish(effect);
+        Ok(())
+    }
+
+    /// Commits a batch; a lost answer is resolved by repeating the same batch.
+    pub(crate) async fn commit(&self, batch: Batch) -> Result<(), Stopped> {
+        let mut tries = 0;
+        loop {
+            match self.store().commit(batch.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(CommitError::Stale(mut rows)) => {
+                    return Err(Stopped::Stale(rows.drain(..).next().flatten()));
+                }
+                Err(CommitError::Failed(error)) => return Err(Stopped::Error(error.into())),
+                Err(CommitError::Unknown) if tries < limits::COMMIT_TRIES_MAX => {
+                    tries += 1;
+                    self.store().clock().sleep_ms(10).await;
+                }
+                Err(CommitError::Unknown) => {
+                    let text = "the store does not say whether it committed".into();
+                    return Err(Stopped::Error(StoreError::Unavailable(text).into()));
+                }
+            }
+        }
+    }
+}
+
+/// Why a commit did not happen.
+pub(crate) enum Stopped {
+    /// Decide again on the row as it is now.
+    Stale(Option<Effect>),
+    Error(Error),
+}
+
+impl From<Stopped> for Error {
+    fn from(stopped: Stopped) -> Error {
+        match stopped {
+            Stopped::Stale(_) => Error::new(Code::StoreBusy, "the effect has changed meanwhile"),
+            Stopped::Error(error) => error,
+        }
+    }
+}
+
+fn answer(permit: Permit, effect: Effect) -> Answer {
+    let kind = permit.kind;
+    let armed = Box::new(Armed { permit, effect });
+    match kind {
+        Kind::Send => Answer::Attempt(armed),
+        Kind::Look => Answer::Probe(armed),
+        Kind::Assumed => unreachable!("an assumed attempt has no permit"),
+    }
+}
+
+async fn changed(hints: Option<&mut tokio::sync::watch::Receiver<u64>>) {
+    // An error means that the store is closing; the poll will tell.
+    if let Some(hints) = hints
+        && hints.changed().await.is_ok()
+    {
+        return;
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,91 @@
+//! One error for everything above the rules and the store.
+
+use semel_core::code::Code;
+use semel_core::effect::Refusal;
+use semel_core::json::JsonInvalid;
+use semel_core::key::{KeyInvalid, NameInvalid};
+use semel_store::StoreError;
+use semel_store::sqlite::TransactionError;
+
+/// Why an operation did not give what was asked for: a stable code, and a text for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    code: Code,
+    detail: String,
+    retry_after_ms: Option<u64>,
+}
+
+impl Error {
+    /// An error of our own.
+    pub fn new(code: Code, detail: impl Into<String>) -> Error {
+        Error { code, detail: detail.into(), retry_after_ms: None }
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
+    /// What happened, for people.
+    pub fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// When it may be worth asking again.
+    pub fn retry_after_ms(&self) -> Option<u64> {
+        self.retry_after_ms
+    }
+}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.detail, self.code)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        Error {
+            code: refusal.code(),
+            detail: refusal.to_string(),
+            retry_after_ms: refusal.retry_after_ms(),
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        Error::new(error.code(), error.to_string())
+    }
+}
+
+impl From<KeyInvalid> for Error {
+    fn from(error: KeyInvalid) -> Error {
+        Error::new(Code::KeyInvalid, error.to_string())
+    }
+}
+
+impl From<NameInvalid> for Error {
+    fn from(error: NameInvalid) -> Error {
+        Error::new(Code::NameInvalid, error.to_string())
+    }
+}
+
+impl From<JsonInvalid> for Error {
+    fn from(error: JsonInvalid) -> Error {
+        Error::new(Code::InputInvalid, error.to_string())
+    }
+}
+
+impl From<TransactionError> for Error {
+    fn from(error: TransactionError) -> Error {
+        match error {
+            TransactionError::Refused(refusal) => refusal.into(),
+            TransactionError::Store(error) => error.into(),
+            TransactionError::TooLong => Error::new(Code::TransactionTooLong, error.to_string()),
+            TransactionError::Failed(text) => Error::new(Code::TransactionFailed, text),
+        }
+    }
+}

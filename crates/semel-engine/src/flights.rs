@@ -1,0 +1,97 @@
+//! Callers of one key in one process. They share one look at the store, take turns at changing the
+//! row, and hear of every change this process makes to it.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use semel_core::key::Address;
+use semel_core::record::Effect;
+use tokio::sync::{Mutex as Turn, watch};
+
+use crate::lock;
+
+/// All keys that somebody in this process is waiting for or working on.
+#[derive(Default)]
+pub(crate) struct Flights {
+    by_address: Mutex<HashMap<Address, Arc<Flight>>>,
+}
+
+pub(crate) struct Flight {
+    /// Whoever holds it may begin.
+    pub(crate) turn: Turn<()>,
+    /// Whoever holds it asks the store on behalf of all who wait.
+    pub(crate) lookout: Turn<()>,
+    news: watch::Sender<Option<Arc<Effect>>>,
+}
+
+/// A place in a flight. The flight ends when the last place is left.
+pub(crate) struct Seat<'a> {
+    flights: &'a Flights,
+    address: Address,
+    flight: Arc<Flight>,
+    news: watch::Receiver<Option<Arc<Effect>>>,
+    /// Nobody else was there: whatever is stored, this process knows nothing of it.
+    pub(crate) is_first: bool,
+}
+
+impl Flights {
+    pub(crate) fn join(&self, address: &Address) -> Seat<'_> {
+        let mut flights = lock(&self.by_address);
+        let mut is_first = false;
+        let flight = flights.entry(address.clone()).or_insert_with(|| {
+            is_first = true;
+            let (turn, lookout) = (Turn::new(()), Turn::new(()));
+            Arc::new(Flight { turn, lookout, news: watch::Sender::new(None) })
+        });
+        let news = flight.news.subscribe();
+        let flight = flight.clone();
+        Seat { flights: self, address: address.clone(), flight, news, is_first }
+    }
+
+    /// Tells everybody who waits for a key what it has become.
+    pub(crate) fn publish(&self, effect: &Effect) {
+        let flights = lock(&self.by_address);
+        if let Some(flight) = flights.get(&effect.address)
+            && flight.news.receiver_count() > 0
+        {
+            flight.news.send_replace(Some(Arc::new(effect.clone())));
+        }
+    }
+
+    /// How many keys are being waited for: zero when nobody calls.
+    pub(crate) fn count(&self) -> usize {
+        lock(&self.by_address).len()
+    }
+}
+
+impl Seat<'_> {
+    pub(crate) fn flight(&self) -> Arc<Flight> {
+        self.flight.clone()
+    }
+
+    /// What was published since this seat was taken or last asked.
+    pub(crate) fn news(&mut self) -> Option<Arc<Effect>> {
+        if self.news.has_changed().unwrap_or(false) {
+            return self.news.borrow_and_update().clone();
+        }
+        None
+    }
+
+    /// Waits for something to be published.
+    pub(crate) async fn wait(&mut self) {
+        if self.news.changed().await.is_ok() {
+            // Leave it for `news`.
+            self.news.mark_changed();
+        }
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        let mut flights = lock(&self.flights.by_address);
+        // The map and this seat.
+        if Arc::strong_count(&self.flight) == 2 {
+            flights.remove(&self.address);
+        }
+    }
+}

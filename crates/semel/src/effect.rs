@@ -1,0 +1,247 @@
+//! Declaring and calling one effect.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use semel_core::contract::Declared;
+use semel_core::effect::Abort;
+use semel_core::fingerprint::Rule;
+use semel_core::json::Json;
+use semel_core::key::{IntoKey, Key};
+use semel_core::limits;
+use semel_core::record::Contract;
+use semel_core::retry::Retry;
+use semel_engine::{Call, Doer, Error, Intent, Looked, Sent};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Code, Failure, Semel, millis};
+
+type LookFn = Box<dyn Fn(Intent) -> futures::BoxFuture<Looked> + Send + Sync>;
+
+mod futures {
+    use std::pin::Pin;
+
+    pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+}
+
+/// An effect being declared. Nothing happens before [`Effect::call`].
+pub struct Effect<'a> {
+    semel: &'a Semel,
+    action: String,
+    pub(crate) key: Result<Key, Error>,
+    pub(crate) input: Result<Json, Error>,
+    pub(crate) rule: Rule,
+    pub(crate) declared: Declared,
+    downstream_key: Option<String>,
+    pub(crate) retry: Retry,
+    hold_ms: u64,
+    pub(crate) workflow: Option<String>,
+    pub(crate) look: Option<LookFn>,
+}
+
+impl<'a> Effect<'a> {
+    pub(crate) fn new(semel: &'a Semel, action: &str) -> Effect<'a> {
+        Effect {
+            semel,
+            action: action.to_owned(),
+            key: Err(Error::new(Code::KeyInvalid, "the effect has no key")),
+            input: Ok(Json::null()),
+            rule: Rule::All,
+            declared: Declared::default(),
+            downstream_key: None,
+            retry: Retry::default(),
+            hold_ms: limits::HOLD_MS,
+            workflow: None,
+            look: None,
+        }
+    }
+
+    /// The stable name of this intent: business identifiers, never time, chance, worker, attempt or
+    /// a model's output.
+    pub fn key(mut self, key: impl IntoKey) -> Self {
+        self.key = key.into_key().map_err(Error::from);
+        self
+    }
+
+    /// What is asked for. The same key with another input is refused.
+    pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Self {
+        self.input = Json::of(input).map_err(Error::from);
+        self
+    }
+
+    /// Which members of the input count. Leave out what a model words anew each time.
+    pub fn fingerprint<S: Into<String>>(mut self, members: impl IntoIterator<Item = S>) -> Self {
+        self.rule = Rule::members(members.into_iter().map(Into::into));
+        self
+    }
+
+    /// What the destination offers. Without one: at most once, and a doubt waits for a person.
+    pub fn contract(mut self, contract: Contract) -> Self {
+        self.declared.contract = Some(contract);
+        self
+    }
+
+    /// How long a worker may go without a sign of life (30 s).
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.declared.lease_ms = Some(millis(lease));
+        self
+    }
+
+    /// When one attempt is aborted at the latest (60 s).
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.declared.deadline_ms = Some(millis(deadline));
+        self
+    }
+
+    /// How long a request may still take effect after its attempt ended (2 min).
+    pub fn settle_window(mut self, window: Duration) -> Self {
+        self.declared.settle_ms = Some(millis(window));
+        self
+    }
+
+    /// For how long a repeat gets the receipt (30 days).
+    pub fn replay_window(mut self, window: Duration) -> Self {
+        self.declared.window_ms = Some(millis(window));
+        self
+    }
+
+    /// How often and how long to try again.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// How long a duplicate waits for the first to finish (25 s).
+    pub fn hold(mut self, hold: Duration) -> Self {
+        self.hold_ms = millis(hold);
+        self
+    }
+
+    /// The key to pass to the provider, instead of the derived one.
+    pub fn downstream_key(mut self, key: impl Into<String>) -> Self {
+        self.downstream_key = Some(key.into());
+        self
+    }
+
+    /// The workflow that asks, for the record.
+    pub fn workflow(mut self, name: impl Into<String>) -> Self {
+        self.workflow = Some(name.into());
+        self
+    }
+
+    /// How to find out whether it happened: returns every object found under our reference.
+    pub fn look<T, F, Fut>(mut self, look: F) -> Self
+    where
+        T: Serialize,
+        F: Fn(Intent) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<T>, Failure>> + Send + 'static,
+    {
+        self.look = Some(look_fn(look));
+        self
+    }
+
+    /// Performs the effect, or returns the first receipt. Dropping the future detaches from the
+    /// attempt and never cuts it.
+    pub async fn call<T, F, Fut>(self, send: F) -> Result<T, Error>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Fn(Intent) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        self.perform(send_fn(send), Abort::Possible).await
+    }
+
+    /// Like [`Effect::call`], for code that blocks its thread. It cannot be aborted: beyond its
+    /// deadline it stays open and is listed as overdue.
+    pub async fn call_blocking<T, F>(self, send: F) -> Result<T, Error>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+        F: Fn(Intent) -> Result<T, Failure> + Send + Sync + 'static,
+    {
+        let send = Arc::new(send);
+        let run = move |intent: Intent| {
+            let send = send.clone();
+            let task = tokio::task::spawn_blocking(move || send(intent));
+            async move { task.await.unwrap_or_else(|error| Err(Failure::unknown(error))) }
+        };
+        self.perform(send_fn(run), Abort::Impossible).await
+    }
+
+    async fn perform<T: DeserializeOwned>(self, send: SendFn, abort: Abort) -> Result<T, Error> {
+        let engine = self.semel.engine.clone();
+        let doer = Doer { send, look: self.look, abort };
+        let call = Call {
+            address: self.semel.address(&self.action, self.key?)?,
+            input: self.input?,
+            rule: self.rule,
+            declared: self.declared,
+            downstream_key: self.downstream_key,
+            retry: self.retry,
+            hold_ms: self.hold_ms,
+            workflow: self.workflow,
+            run: None,
+        };
+        let receipt = engine.call(call, Arc::new(doer)).await?;
+        read_receipt(&receipt)
+    }
+}
+
+pub(crate) type SendFn = Box<dyn Fn(Intent) -> futures::BoxFuture<Sent> + Send + Sync>;
+
+pub(crate) fn send_fn<T, F, Fut>(send: F) -> SendFn
+where
+    T: Serialize,
+    F: Fn(Intent) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+{
+    Box::new(move |intent| {
+        let sent = send(intent);
+        Box::pin(async move { sent.await.map_or_else(Failure::into_sent, |value| receipt(&value)) })
+    })
+}
+
+pub(crate) fn look_fn<T, F, Fut>(look: F) -> LookFn
+where
+    T: Serialize,
+    F: Fn(Intent) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<Vec<T>, Failure>> + Send + 'static,
+{
+    Box::new(move |intent| {
+        let looked = look(intent);
+        Box::pin(async move {
+            match looked.await {
+                Ok(hits) => found(&hits),
+                Err(failure) => Looked::Unknown(failure.reason),
+            }
+        })
+    })
+}
+
+fn found<T: Serialize>(hits: &[T]) -> Looked {
+    let hits: Result<Vec<Json>, _> = hits.iter().map(Json::of).collect();
+    match hits {
+        Ok(mut hits) if !hits.is_empty() => {
+            let first = hits.remove(0);
+            Looked::Found(first, hits)
+        }
+        Ok(_) => Looked::Absent,
+        Err(error) => Looked::Unknown(error.to_string()),
+    }
+}
+
+/// A value that cannot be stored is no proof that nothing happened.
+fn receipt<T: Serialize>(value: &T) -> Sent {
+    match Json::of(value) {
+        Ok(receipt) => Sent::Receipt(receipt),
+        Err(error) => Sent::Unknown(format!("the receipt cannot be stored: {error}")),
+    }
+}
+
+pub(crate) fn read_receipt<T: DeserializeOwned>(receipt: &Json) -> Result<T, Error> {
+    let unfit = |error| {
+        Error::new(Code::InputInvalid, format!("the stored receipt has another shape: {error}"))
+    };
+    serde_json::from_str(receipt.text()).map_err(unfit)
+}

@@ -1,0 +1,68 @@
+//! Code registered for an action: it attends to due effects that no caller waits for.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use semel_core::effect::Abort;
+use semel_core::key::Action;
+use semel_core::record::Contract;
+use semel_core::retry::Retry;
+use semel_engine::{Doer, Error, Intent};
+use serde::Serialize;
+
+use crate::effect::{Effect, send_fn};
+use crate::{Failure, Semel};
+
+/// A handler being declared. Nothing happens before [`Handler::register`].
+pub struct Handler<'a> {
+    semel: &'a Semel,
+    action: String,
+    effect: Effect<'a>,
+}
+
+impl<'a> Handler<'a> {
+    pub(crate) fn new(semel: &'a Semel, action: &str) -> Handler<'a> {
+        Handler { semel, action: action.to_owned(), effect: Effect::new(semel, action) }
+    }
+
+    /// The contract under which the effects of this action are called.
+    pub fn contract(mut self, contract: Contract) -> Self {
+        self.effect = self.effect.contract(contract);
+        self
+    }
+
+    /// How often and how long to try again.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.effect = self.effect.retry(retry);
+        self
+    }
+
+    /// How to find out whether it happened.
+    pub fn look<T, F, Fut>(mut self, look: F) -> Self
+    where
+        T: Serialize,
+        F: Fn(Intent) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Vec<T>, Failure>> + Send + 'static,
+    {
+        self.effect = self.effect.look(look);
+        self
+    }
+
+    /// Registers the code. It gets the intent with the stored input.
+    pub fn register<T, F, Fut>(self, send: F) -> Result<(), Error>
+    where
+        T: Serialize,
+        F: Fn(Intent) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let action = Action::new(&self.action)?;
+        let doer = Doer { send: send_fn(send), look: self.effect.look, abort: Abort::Possible };
+        let handler = semel_engine::Handler {
+            doer: Arc::new(doer),
+            declared: self.effect.declared,
+            retry: self.effect.retry,
+        };
+        self.semel.engine.handle(self.semel.namespace.clone(), action, handler);
+        Ok(())
+    }
+}

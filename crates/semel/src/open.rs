@@ -1,0 +1,98 @@
+//! Opening Semel on a store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use semel_core::code::Code;
+use semel_core::key::{Address, IntoKey, Namespace};
+use semel_core::record;
+use semel_engine::{Engine, Error};
+use semel_store::Clock;
+use semel_store::memory::Memory;
+use semel_store::sqlite::{Access, Sqlite};
+
+use crate::{Effect, Handler, Transaction};
+
+/// A ledger, opened. Cheap to clone; the last clone closes it.
+#[derive(Clone)]
+pub struct Semel {
+    pub(crate) engine: Engine,
+    pub(crate) namespace: Namespace,
+}
+
+impl Semel {
+    /// Opens the ledger at `sqlite:path/to/file.db`, creating it when it is not there; `memory:` is
+    /// one for tests, gone with the process.
+    pub async fn open(url: &str) -> Result<Semel, Error> {
+        let engine = match url.split_once(':') {
+            Some(("sqlite", path)) if !path.is_empty() => {
+                let path = path.strip_prefix("//").unwrap_or(path).to_owned();
+                let open = move || Sqlite::open(Path::new(&path), Access::ReadWrite, Clock::Real);
+                let opened = tokio::task::spawn_blocking(open).await;
+                let stopped = |error| Error::new(Code::Internal, format!("opening: {error}"));
+                Engine::on_sqlite(Arc::new(opened.map_err(stopped)??), worker_name())?
+            }
+            Some(("memory", "")) => {
+                Engine::new(Arc::new(Memory::new(Clock::Real)), worker_name())?
+            }
+            Some(_) | None => {
+                let text = format!("`{url}` is not the address of a store");
+                return Err(Error::new(Code::StoreUrlInvalid, text));
+            }
+        };
+        engine.start();
+        Ok(Semel { engine, namespace: Namespace::default() })
+    }
+
+    /// The same ledger, in another namespace.
+    pub fn namespace(&self, name: &str) -> Result<Semel, Error> {
+        Ok(Semel { namespace: Namespace::new(name)?, ..self.clone() })
+    }
+
+    /// Declares one effect: the kind of thing that must happen once per key.
+    pub fn effect(&self, action: &str) -> Effect<'_> {
+        Effect::new(self, action)
+    }
+
+    /// Declares an effect that is rows in the ledger's own database.
+    pub fn transaction(&self, action: &str) -> Transaction<'_> {
+        Transaction::new(self, action)
+    }
+
+    /// Registers the code that attends to due effects of an action in this process.
+    pub fn handler(&self, action: &str) -> Handler<'_> {
+        Handler::new(self, action)
+    }
+
+    /// What the ledger knows of an effect; `None` when it was never begun.
+    pub async fn find(
+        &self,
+        action: &str,
+        key: impl IntoKey,
+    ) -> Result<Option<record::Effect>, Error> {
+        match self.engine.effect(&self.address(action, key)?).await {
+            Ok(effect) => Ok(Some(effect)),
+            Err(error) if error.code() == Code::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The engine below, for tools.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn address(&self, action: &str, key: impl IntoKey) -> Result<Address, Error> {
+        Ok(Address {
+            namespace: self.namespace.clone(),
+            action: semel_core::key::Action::new(action)?,
+            key: key.into_key()?,
+        })
+    }
+}
+
+/// The process, as attempts name it.
+fn worker_name() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
+}
