@@ -201,18 +201,13 @@ impl<'a> Reader<'a> {
 
     fn unicode_escape(&mut self) -> Option<char> {
         let first = self.code_unit()?;
-        let mut units = vec![first];
+        let mut second = None;
         if is_high_surrogate(first) && self.text[self.at..].starts_with("\\u") {
-            let back = self.at;
             self.at += 2;
-            let second = self.code_unit()?;
-            if is_low_surrogate(second) {
-                units.push(second);
-            } else {
-                self.at = back; // an escape of its own: read it again as such
-            }
+            // When it does not complete the pair it is lost, with a text that is odd anyway.
+            second = Some(self.code_unit()?);
         }
-        let decoded = char::decode_utf16(units).next()?;
+        let decoded = char::decode_utf16([first].into_iter().chain(second)).next()?;
         self.regular &= decoded.is_ok();
         Some(decoded.unwrap_or(char::REPLACEMENT_CHARACTER))
     }
@@ -301,10 +296,6 @@ impl<'a> Reader<'a> {
 
 fn is_high_surrogate(unit: u16) -> bool {
     (0xD800..0xDC00).contains(&unit)
-}
-
-fn is_low_surrogate(unit: u16) -> bool {
-    (0xDC00..0xE000).contains(&unit)
 }
 
 fn write_string(string: &str, out: &mut String) {

@@ -48,10 +48,13 @@ impl Contract {
 
     /// Until when a send under this contract is safe: the `native_key` horizon.
     pub fn horizon(&self, first_sent: Wall, settle_ms: u64) -> Option<Wall> {
+        self.horizon_ms(settle_ms).map(|ms| first_sent.plus(ms))
+    }
+
+    /// How long after the first send the `native_key` horizon is.
+    pub fn horizon_ms(&self, settle_ms: u64) -> Option<u64> {
         match self {
-            Contract::NativeKey { retention_ms } => {
-                Some(first_sent.plus(retention_ms.saturating_sub(settle_ms)))
-            }
+            Contract::NativeKey { retention_ms } => Some(retention_ms.saturating_sub(settle_ms)),
             Contract::Transaction
             | Contract::Conditional
             | Contract::Probe { .. }

@@ -52,6 +52,8 @@ pub const SWEEP_ROWS_MAX: usize = 256;
 pub const COMMIT_QUEUE_MAX: usize = 4_096;
 /// Batches in one group commit: bounds how long the others wait for the first.
 pub const GROUP_MAX: usize = 1_024;
+/// How far the wall clock may be behind the latest commit before ages are not trusted: NTP nudges.
+pub const WALL_SLACK_MS: i64 = 1_000;
 /// How often a waiter looks for itself when no hint arrives.
 pub const POLL_MS: u64 = 1_000;
 /// How long a due effect may wait for code before it is listed as unattended.

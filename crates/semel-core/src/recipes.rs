@@ -161,9 +161,9 @@ mod tests {
             &MessageReceipt {
                 provider_response: json!({"id": "m-1"}),
                 sent_at: text(time),
-                final_state: text("delivered"),
+                final_state: text("sent"),
             },
-            &json!({"provider_response": {"id": "m-1"}, "sent_at": time, "final_state": "delivered"}),
+            &json!({"provider_response": {"id": "m-1"}, "sent_at": time, "final_state": "sent"}),
         );
         check_shape(
             &PublishReceipt {
@@ -177,10 +177,10 @@ mod tests {
             &RecordReceipt {
                 old_value: Value::Null,
                 new_value: json!(100),
-                commit_result: text("updated"),
+                commit_result: text("ok"),
                 trace_id: text("t-1"),
             },
-            &json!({"old_value": null, "new_value": 100, "commit_result": "updated", "trace_id": "t-1"}),
+            &json!({"old_value": null, "new_value": 100, "commit_result": "ok", "trace_id": "t-1"}),
         );
     }
 }

@@ -53,6 +53,9 @@ pub struct Effect {
     /// When it became done, failed or void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Wall>,
+    /// A newer generation was opened; this one is history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub superseded: Option<Wall>,
     /// Since when this row is only a tombstone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expired: Option<Wall>,
@@ -145,7 +148,6 @@ pub struct Doubt {
 pub struct End {
     pub at: Wall,
     pub by: By,
-    #[serde(flatten)]
     pub outcome: Outcome,
 }
 

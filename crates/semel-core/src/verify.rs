@@ -4,7 +4,7 @@
 use crate::derive;
 use crate::effect::State;
 use crate::limits;
-use crate::record::{By, Effect, Kind, Outcome, Verdict};
+use crate::record::{Attempt, By, Effect, Kind, Outcome, Verdict};
 use crate::time::Moment;
 
 /// A broken invariant: which one, and what was seen.
@@ -35,8 +35,10 @@ pub fn check(effect: &Effect, now: &Moment) -> Vec<Violation> {
         let matches = plan.fingerprint.matches(plan.input.text().as_bytes());
         demand(matches, "I2", "the stored input does not match its own fingerprint");
         let derived = derive::downstream_key(&effect.address, effect.generation, None);
+        // A team may declare UUIDs of its own; ours say by their version that they are derived.
         let is_uuid = plan.downstream_key.len() == derived.len()
-            && plan.downstream_key.bytes().filter(|byte| *byte == b'-').count() == 4;
+            && plan.downstream_key.bytes().filter(|byte| *byte == b'-').count() == 4
+            && plan.downstream_key.as_bytes()[14] == b'8';
         demand(
             !is_uuid || plan.downstream_key == derived,
             "I18",
@@ -51,10 +53,7 @@ pub fn check(effect: &Effect, now: &Moment) -> Vec<Violation> {
         "failed with a receipt, and not marked disputed",
     );
     let proven = |effect: &Effect| {
-        effect.attempts.iter().filter(|attempt| attempt.kind != Kind::Look).all(|attempt| {
-            let end = attempt.end.as_ref().map(|end| &end.outcome);
-            matches!(end, Some(Outcome::NotApplied { .. }))
-        })
+        effect.attempts.iter().filter(|attempt| attempt.kind != Kind::Look).all(is_proven)
     };
     let decided = effect.decisions.iter().any(|decision| decision.verdict == Verdict::Failed);
     demand(
@@ -80,12 +79,21 @@ fn rises(effect: &Effect) -> bool {
     })
 }
 
+/// Sends before the one where the count began are proven not applied, and the wall clock may have
+/// been ahead when they were made.
 fn before_horizon(effect: &Effect) -> bool {
     let Some(first_sent) = effect.first_sent else { return true };
-    effect.attempts.iter().filter(|attempt| attempt.kind == Kind::Send).all(|attempt| {
+    let first = effect.attempts.iter().rposition(|attempt| attempt.began == first_sent);
+    let counted = effect.attempts.iter().skip(first.unwrap_or(0));
+    counted.filter(|attempt| attempt.kind == Kind::Send && !is_proven(attempt)).all(|attempt| {
         let horizon = attempt.contract.horizon(first_sent, attempt.settle_ms);
         horizon.is_none_or(|horizon| attempt.began < horizon)
     })
+}
+
+fn is_proven(attempt: &Attempt) -> bool {
+    let end = attempt.end.as_ref().map(|end| &end.outcome);
+    matches!(end, Some(Outcome::NotApplied { .. }))
 }
 
 /// A second receipt that differs must have raised the alarm. What a person or an import says is

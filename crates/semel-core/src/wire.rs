@@ -22,6 +22,8 @@ pub struct EffectView {
     pub version: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receipt: Option<Json>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -115,6 +117,7 @@ pub fn effect_view(effect: &Effect, now: &Moment) -> EffectView {
         state: state.as_str(),
         version: effect.version,
         receipt: effect.receipt().cloned(),
+        warnings: warnings(effect),
         failure,
         contract: plan.map(|plan| contract_view(&plan.terms.contract)),
         downstream_key: plan.map(|plan| plan.downstream_key.clone()),
@@ -136,6 +139,16 @@ pub fn effect_view(effect: &Effect, now: &Moment) -> EffectView {
 pub fn rfc3339(wall: Wall) -> String {
     let timestamp = jiff::Timestamp::from_millisecond(wall.0);
     timestamp.map_or_else(|_| format!("{} ms", wall.0), |timestamp| timestamp.to_string())
+}
+
+/// What is accepted, but should not stay so.
+fn warnings(effect: &Effect) -> Vec<&'static str> {
+    let bare = ["true", "false", "null"];
+    let receipt = effect.receipt().map(|receipt| receipt.text().trim());
+    if receipt.is_some_and(|receipt| bare.contains(&receipt)) {
+        return vec!["the receipt is a bare value: return the provider's object id and time"];
+    }
+    Vec::new()
 }
 
 fn contract_view(contract: &Contract) -> ContractView {

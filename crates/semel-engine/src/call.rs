@@ -1,9 +1,11 @@
 //! Carrying an effect out: ask for a permit, run the user's code in a task the engine owns, file
 //! what it says, and try again as the contract and the retry policy allow.
 
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -116,16 +118,19 @@ impl Intent {
 struct Budget {
     retry: Retry,
     sends: u32,
+    /// Looks use the policy up like sends, so that one that cannot tell is not asked for ever.
+    looks: u32,
     started: Steady,
 }
 
 impl Budget {
     fn delay_ms(&self, now: &Moment, chance: u32) -> Option<u64> {
-        self.retry.delay_ms(self.sends, now.since(self.started), chance)
+        self.retry.delay_ms(self.sends.max(self.looks), now.since(self.started), chance)
     }
 
     fn has_time_for(&self, now: &Moment, ms: u64) -> bool {
-        self.retry.attempts_max > 1 && now.since(self.started).saturating_add(ms) <= self.retry.total_ms
+        self.retry.attempts_max > 1
+            && now.since(self.started).saturating_add(ms) <= self.retry.total_ms
     }
 }
 
@@ -134,8 +139,8 @@ impl Engine {
     /// from the attempt and never cuts it.
     pub async fn call(&self, call: Call, doer: Arc<Doer>) -> Result<Json, Error> {
         check(&call, &doer)?;
-        let mut budget =
-            Budget { retry: call.retry, sends: 0, started: self.store().ground().now.steady };
+        let started = self.store().ground().now.steady;
+        let mut budget = Budget { retry: call.retry, sends: 0, looks: 0, started };
         loop {
             let ask = call.ask(&doer);
             let armed = match self.begin(ask, call.hold_ms).await {
@@ -145,13 +150,19 @@ impl Engine {
                     budget.sends += 1;
                     armed
                 }
-                Ok(Answer::Probe(armed)) => armed,
+                Ok(Answer::Probe(armed)) => {
+                    budget.looks += 1;
+                    armed
+                }
                 Err(error) => {
                     self.wait_for_look(error, &budget).await?;
                     continue;
                 }
             };
-            let was_look = armed.permit.kind == Kind::Look;
+            if armed.permit.kind == Kind::Look && doer.look.is_none() {
+                return Err(self.cannot_look(*armed).await);
+            }
+            let fence = armed.permit.fence;
             let filed = self.run_detached(*armed, doer.clone(), budget).await?;
             let now = self.store().ground().now;
             match filed.state {
@@ -162,14 +173,26 @@ impl Engine {
                     let reason = filed.effect.failure().unwrap_or_default();
                     return Err(Error::new(Code::EffectFailed, reason));
                 }
-                // A look that found nothing, or a doubt that only a person or time can end: begin
-                // again tells.
-                State::Planned if was_look => {}
+                // A look that found nothing, a doubt that only a person or time can end, or
+                // somebody else was quicker: begin again tells.
+                State::Planned if was_absent(&filed.effect, fence) => {}
                 State::InDoubt if filed.effect.due(&now).is_none() => {}
-                State::Planned | State::InDoubt | State::Pending | State::Void | State::Expired => {
+                State::Pending | State::Void | State::Expired => {}
+                State::Planned | State::InDoubt => {
                     self.back_off(&filed.effect, &budget, &now).await?;
                 }
             }
+        }
+    }
+
+    /// The stored contract asks for a look, and this caller, who declared none, has no code for it.
+    async fn cannot_look(&self, armed: Armed) -> Error {
+        let text = "the effect is to be looked up, which needs code that looks";
+        let report = Report::Unknown { reason: text.to_owned(), key_not_used: false };
+        let ask = Settle { fence: armed.permit.fence, report, retry_after_ms: None };
+        match self.settle_firmly(armed.effect, &ask).await {
+            Ok(_) => Error::new(Code::ContractNeedsLook, text),
+            Err(error) => error,
         }
     }
 
@@ -212,20 +235,25 @@ impl Engine {
         let (effect, report) = match armed.permit.kind {
             Kind::Send => {
                 let key_used = intent.key_used.clone();
-                let start = || AssertUnwindSafe((doer.send)(intent)).catch_unwind();
+                // The call itself is inside, too: it runs user code before there is a future.
+                let start = || AssertUnwindSafe(async { (doer.send)(intent).await }).catch_unwind();
                 let (effect, ended) = self.keep(armed, doer.abort, start).await;
                 (effect, sent_report(ended, key_used.load(Ordering::Relaxed)))
             }
             Kind::Look => {
                 let look = doer.look.as_ref().expect("checked before the call began");
-                let start = || AssertUnwindSafe(look(intent)).catch_unwind();
+                let start = || AssertUnwindSafe(async { look(intent).await }).catch_unwind();
                 let (effect, ended) = self.keep(armed, doer.abort, start).await;
                 (effect, looked_report(ended))
             }
             Kind::Assumed => unreachable!("an assumed attempt has no permit"),
         };
         let now = self.store().ground().now;
-        let retry_after_ms = budget.delay_ms(&now, self.inner.chance.jitter());
+        let retry_after_ms = match (effect.attempts.last().map(|attempt| attempt.kind), &report) {
+            // Absent: what comes next is a send, not a try again.
+            (Some(Kind::Look), Report::NotApplied { .. }) => None,
+            _ => budget.delay_ms(&now, self.inner.chance.jitter()),
+        };
         let fence = effect.last_fence();
         self.settle_firmly(effect, &Settle { fence, report, retry_after_ms }).await
     }
@@ -248,25 +276,33 @@ impl Engine {
         }
         let mut work = std::pin::pin!(start());
         // A little before the deadline, so that the doubt can still be filed under this lease.
-        let grace = limits::MARGIN_MS.min(permit.lease_ms / 4) / 2;
+        let span_ms = permit.lease_ms.min(self.store().ground().now.until(permit.deadline));
+        let grace_ms = limits::MARGIN_MS.min(span_ms / 4) / 2;
         loop {
             let now = self.store().ground().now;
-            let deadline_ms = now.until(permit.deadline).saturating_sub(grace);
-            if deadline_ms == 0 && abort == Abort::Possible {
-                return (effect, Err(Cut::Deadline));
-            }
-            let nap_ms = match abort {
-                Abort::Possible => deadline_ms.min(permit.lease_ms / 3),
-                Abort::Impossible => permit.lease_ms / 3,
+            let deadline_ms = now.until(permit.deadline).saturating_sub(grace_ms);
+            let renewal = async {
+                self.store().clock().sleep_ms(permit.lease_ms / 3).await;
+                self.renew(&effect.address, permit.fence, abort).await
             };
-            tokio::select! {
-                biased;
-                ended = &mut work => {
-                    return (effect, ended.map_err(|_| Cut::Panicked));
+            // A process that was stopped wakes here, and must not send what it had not sent yet.
+            let in_time = poll_fn(|context| {
+                let is_late = self.store().ground().now.until(permit.deadline) <= grace_ms;
+                if is_late && abort == Abort::Possible {
+                    return Poll::Ready(Err(Cut::Deadline));
                 }
-                () = self.store().clock().sleep_ms(nap_ms) => {}
-            }
-            match self.renew(&effect.address, permit.fence, abort).await {
+                work.as_mut().poll(context).map(|ended| ended.map_err(|_| Cut::Panicked))
+            });
+            // The call goes on while the lease is renewed: a slow store must not hold it up.
+            let renewed = tokio::select! {
+                biased;
+                ended = in_time => return (effect, ended),
+                () = self.store().clock().sleep_ms(deadline_ms), if abort == Abort::Possible => {
+                    return (effect, Err(Cut::Deadline));
+                }
+                renewed = renewal => renewed,
+            };
+            match renewed {
                 Ok(renewed) => effect = renewed,
                 Err(error) if error.code() == Code::StaleFence && abort == Abort::Possible => {
                     return (effect, Err(Cut::LeaseLost));
@@ -338,6 +374,12 @@ fn check(call: &Call, doer: &Doer) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether the attempt was a look that found nothing.
+fn was_absent(effect: &Effect, fence: u64) -> bool {
+    let attempt = effect.attempts.iter().find(|attempt| attempt.fence == fence);
+    attempt.is_some_and(|look| look.kind == Kind::Look && look.not_applied_reason().is_some())
+}
+
 fn exhausted(effect: &Effect, budget: &Budget, now: &Moment) -> Error {
     let last = effect.attempts.last();
     let reason = last.and_then(|attempt| {
@@ -351,10 +393,9 @@ fn exhausted(effect: &Effect, budget: &Budget, now: &Moment) -> Error {
             Error::new(Code::InDoubt, format!("no answer after {sends} sends: {reason}"))
         }
         _ if budget.retry.attempts_max <= 1 => Error::new(Code::NotApplied, reason),
-        _ => Error::new(
-            Code::RetriesExhausted,
-            format!("not applied after {sends} sends: {reason}"),
-        ),
+        _ => {
+            Error::new(Code::RetriesExhausted, format!("not applied after {sends} sends: {reason}"))
+        }
     }
 }
 
@@ -367,7 +408,8 @@ enum Cut {
 }
 
 fn sent_report(ended: Result<Sent, Cut>, key_used: bool) -> Report {
-    let unknown = |reason: &str| Report::Unknown { reason: reason.to_owned(), key_not_used: !key_used };
+    let unknown =
+        |reason: &str| Report::Unknown { reason: reason.to_owned(), key_not_used: !key_used };
     match ended {
         Ok(Sent::Receipt(receipt)) => Report::Receipt(receipt),
         Ok(Sent::NotApplied(reason)) => Report::NotApplied { reason, last: false },

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use semel_core::code::Code;
 use semel_core::effect::{
     self, Abort, Begin, Decision, Ground, Imported, Permit, Person, Refusal, Resolution, Settle,
     State, Why,
 };
-use semel_core::code::Code;
 use semel_core::json::Json;
 use semel_core::key::Address;
 use semel_core::limits;
@@ -14,6 +14,7 @@ use semel_core::record::{Effect, Kind};
 use semel_store::{Batch, CommitError, DuePage, Page, Query, StoreError, Write};
 
 use crate::flights::Seat;
+use crate::recall::{Recall, Returns};
 use crate::{Engine, Error};
 
 /// What `begin` answers.
@@ -64,13 +65,15 @@ impl Engine {
     /// Asks for a permit. A caller that meets a pending effect waits up to `hold_ms` for its
     /// receipt; when the winner is proven not applied, one of those waiting takes over.
     pub async fn begin(&self, mut ask: Begin, hold_ms: u64) -> Result<Answer, Error> {
+        let returns = if ask.attempt_id.is_empty() { Returns::Never } else { Returns::ById };
         self.complete(&mut ask);
+        let mut recall = Recall::new(self, returns);
         let mut seat = self.inner.flights.join(&ask.address);
         let store = self.store();
         let hold_until = store.ground().now.steady.plus(hold_ms);
         let mut known = if seat.is_first { Known::Guess } else { Known::Ask };
         loop {
-            let tried = self.try_begin(&ask, &mut seat, known).await?;
+            let tried = self.try_begin(&ask, &mut seat, known, &mut recall).await?;
             let Tried::Wait { refusal, known: row } = tried else {
                 let Tried::Answer(answer) = tried else { unreachable!("a try waits or answers") };
                 return Ok(answer);
@@ -100,11 +103,13 @@ impl Engine {
         ask: &Begin,
         seat: &mut Seat<'_>,
         known: Known,
+        recall: &mut Recall<'_>,
     ) -> Result<Tried, Error> {
         let flight = seat.flight();
         let _turn = flight.turn.lock().await;
         let mut known = match (seat.news(), known) {
-            (Some(row), _) => Some(row),
+            (Some(news), Known::Row(Some(row))) if is_newer(&row, &news) => Some(row),
+            (Some(news), _) => Some(news),
             (None, Known::Guess) => None,
             (None, Known::Ask) => self.store().load(&ask.address).await?.map(Arc::new),
             (None, Known::Row(row)) => row,
@@ -123,7 +128,7 @@ impl Engine {
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
-            match self.carry_out(decision, known.as_deref(), &ground).await {
+            match self.carry_out(decision, known.as_deref(), &ground, recall).await {
                 Ok(answer) => return Ok(Tried::Answer(answer)),
                 Err(Stopped::Stale(row)) => known = row.map(Arc::new),
                 Err(Stopped::Error(error)) => return Err(error),
@@ -137,6 +142,7 @@ impl Engine {
         decision: Decision,
         known: Option<&Effect>,
         ground: &Ground,
+        recall: &mut Recall<'_>,
     ) -> Result<Answer, Stopped> {
         match decision {
             Decision::Replay(receipt) => Ok(Answer::Replay(receipt)),
@@ -145,7 +151,10 @@ impl Engine {
                 Ok(answer(permit, known.expect("a commit of ours is stored").clone()))
             }
             Decision::Arm(effect, permit) => {
-                self.write(&effect, ground).await?;
+                recall.arm(&effect, ground);
+                let written = self.write(&effect, ground).await;
+                recall.answered();
+                written?;
                 Ok(answer(permit, *effect))
             }
             Decision::Doubt(effect) => {
@@ -255,10 +264,8 @@ impl Engine {
         fence: u64,
         abort: Abort,
     ) -> Result<Effect, Error> {
-        self.change(address, |effect, ground| {
-            Ok(effect::renew(effect, fence, abort, &ground.now)?)
-        })
-        .await
+        self.change(address, |effect, ground| Ok(effect::renew(effect, fence, abort, &ground.now)?))
+            .await
     }
 
     /// Settles a doubt by a person's word.
@@ -400,6 +407,11 @@ impl From<Stopped> for Error {
             Stopped::Error(error) => error,
         }
     }
+}
+
+/// News may be older than what a caller has seen since.
+fn is_newer(row: &Effect, news: &Effect) -> bool {
+    (row.generation, row.version) > (news.generation, news.version)
 }
 
 fn answer(permit: Permit, effect: Effect) -> Answer {

@@ -13,7 +13,14 @@ use crate::lock;
 /// All keys that somebody in this process is waiting for or working on.
 #[derive(Default)]
 pub(crate) struct Flights {
-    by_address: Mutex<HashMap<Address, Arc<Flight>>>,
+    by_address: Mutex<HashMap<Address, Shared>>,
+}
+
+/// A flight, and how many seats are taken in it. Counted under the lock of the map: two who leave
+/// at once must not each take the other for somebody who stays.
+struct Shared {
+    flight: Arc<Flight>,
+    seats: usize,
 }
 
 pub(crate) struct Flight {
@@ -38,27 +45,37 @@ impl Flights {
     pub(crate) fn join(&self, address: &Address) -> Seat<'_> {
         let mut flights = lock(&self.by_address);
         let mut is_first = false;
-        let flight = flights.entry(address.clone()).or_insert_with(|| {
+        let shared = flights.entry(address.clone()).or_insert_with(|| {
             is_first = true;
             let (turn, lookout) = (Turn::new(()), Turn::new(()));
-            Arc::new(Flight { turn, lookout, news: watch::Sender::new(None) })
+            let flight = Arc::new(Flight { turn, lookout, news: watch::Sender::new(None) });
+            Shared { flight, seats: 0 }
         });
+        shared.seats += 1;
+        let flight = shared.flight.clone();
         let news = flight.news.subscribe();
-        let flight = flight.clone();
         Seat { flights: self, address: address.clone(), flight, news, is_first }
     }
 
-    /// Tells everybody who waits for a key what it has become.
+    /// Tells everybody who waits for a key what it has become. Whoever is late with older news is
+    /// not heard, and an old generation is history: no waiter may take it for an answer.
     pub(crate) fn publish(&self, effect: &Effect) {
         let flights = lock(&self.by_address);
-        if let Some(flight) = flights.get(&effect.address)
-            && flight.news.receiver_count() > 0
+        if let Some(Shared { flight, .. }) = flights.get(&effect.address)
+            && effect.superseded.is_none()
         {
-            flight.news.send_replace(Some(Arc::new(effect.clone())));
+            flight.news.send_if_modified(|news| {
+                let age = |effect: &Effect| (effect.generation, effect.version);
+                let is_new = news.as_ref().is_none_or(|known| age(known) <= age(effect));
+                if is_new {
+                    *news = Some(Arc::new(effect.clone()));
+                }
+                is_new
+            });
         }
     }
 
-    /// How many keys are being waited for: zero when nobody calls.
+    /// How many keys somebody begins or waits for: zero when nobody does.
     pub(crate) fn count(&self) -> usize {
         lock(&self.by_address).len()
     }
@@ -89,8 +106,9 @@ impl Seat<'_> {
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
         let mut flights = lock(&self.flights.by_address);
-        // The map and this seat.
-        if Arc::strong_count(&self.flight) == 2 {
+        let shared = flights.get_mut(&self.address).expect("a taken seat keeps its flight");
+        shared.seats -= 1;
+        if shared.seats == 0 {
             flights.remove(&self.address);
         }
     }

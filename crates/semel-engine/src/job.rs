@@ -10,7 +10,7 @@ use semel_core::contract::Declared;
 use semel_core::effect::{self, State, Sweep};
 use semel_core::key::{Action, Namespace};
 use semel_core::limits;
-use semel_core::record::Effect;
+use semel_core::record::{Contract, Effect};
 use semel_core::retry::Retry;
 use semel_store::{DueCursor, Query, Write};
 
@@ -95,6 +95,11 @@ impl Engine {
         let (Some(handler), Some(plan)) = (handlers.get(&key).cloned(), effect.plan) else {
             return;
         };
+        let must_look = matches!(plan.terms.contract, Contract::Probe { .. });
+        if must_look && handler.doer.look.is_none() {
+            // Listed as unattended: the code that is here cannot do it.
+            return;
+        }
         let mut attended = lock(&self.inner.attended);
         if attended.len() >= ATTENDED_MAX || !attended.insert(effect.address.clone()) {
             return;

@@ -11,6 +11,7 @@ mod effects;
 mod error;
 mod flights;
 mod job;
+mod recall;
 mod transaction;
 
 pub use call::{Call, Doer, Intent, Looked, Sent};
@@ -81,6 +82,11 @@ impl Engine {
     /// The store below.
     pub fn store(&self) -> &dyn Store {
         self.inner.store.as_ref()
+    }
+
+    /// How many keys somebody in this process begins or waits for: a gauge that returns to zero.
+    pub fn keys_in_flight(&self) -> usize {
+        self.inner.flights.count()
     }
 }
 

@@ -1,1 +1,263 @@
-//! x
+//! Keeping. A store is told what to write, never what to decide.
+//!
+//! It gets batches with guards and answers: done, stale (with the current rows), unknown (maybe
+//! committed: repeat the same batch), or failed. So the rules exist once, in `semel-core`, and no
+//! two stores can disagree on one.
+
+mod clock;
+pub mod memory;
+pub mod sqlite;
+
+#[cfg(feature = "conformance")]
+pub mod conformance;
+
+pub use clock::{Clock, ManualClock};
+
+use async_trait::async_trait;
+use semel_core::code::Code;
+use semel_core::effect::{Ground, State};
+use semel_core::key::{Action, Address, Key, Namespace};
+use semel_core::record::{self, Effect};
+use semel_core::time::{Moment, Steady, Wall};
+use tokio::sync::watch;
+
+/// Where effects are kept.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// What the rules must know beyond an effect: the store's time, its epoch, a quarantine.
+    fn ground(&self) -> Ground;
+
+    /// The clock to sleep by.
+    fn clock(&self) -> &Clock;
+
+    /// Writes a batch, all or nothing. A repeat of a batch that was committed is done, too.
+    async fn commit(&self, batch: Batch) -> Result<(), CommitError>;
+
+    /// The newest generation of an effect.
+    async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError>;
+
+    /// One generation of an effect.
+    async fn load_generation(
+        &self,
+        address: &Address,
+        generation: u32,
+    ) -> Result<Option<Effect>, StoreError>;
+
+    /// Effects, newest first.
+    async fn list(&self, query: &Query) -> Result<Page, StoreError>;
+
+    /// Effects that are due now, the longest waiting first, after a cursor.
+    async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError>;
+
+    /// Effects whose retention may have ended.
+    async fn sweepable(&self, limit: usize) -> Result<Vec<Effect>, StoreError>;
+
+    /// The session under which this process holds leases, where a lock proves it alive.
+    fn session(&self) -> Option<&str>;
+
+    /// Whether a session's process is proven dead. `false` proves nothing.
+    fn is_dead(&self, session: &str) -> bool;
+
+    /// Sessions that are proven dead and not buried yet.
+    fn dead_sessions(&self) -> Vec<String>;
+
+    /// Forgets a dead session, once all its attempts are closed. It stays dead.
+    fn bury(&self, session: &str);
+
+    /// Changes when something may have been committed by anybody. A hint: correct without it.
+    fn hints(&self) -> watch::Receiver<u64>;
+}
+
+/// Writes that happen together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    pub writes: Vec<Write>,
+}
+
+impl From<Write> for Batch {
+    fn from(write: Write) -> Batch {
+        Batch { writes: vec![write] }
+    }
+}
+
+/// One guarded write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// The row must not exist.
+    Insert(Row),
+    /// The row must be at the version before.
+    Update(Row),
+    /// Removes all generations of a key; its newest must be at this version.
+    Remove { address: Address, generation: u32, version: u64 },
+}
+
+impl Write {
+    /// Inserts a first version and updates any later one.
+    pub fn effect(effect: Effect, now: &Moment) -> Write {
+        let row = Row::new(effect, now);
+        if row.version == 1 { Write::Insert(row) } else { Write::Update(row) }
+    }
+
+    /// Which effect is written.
+    pub fn address(&self) -> &Address {
+        match self {
+            Write::Insert(row) | Write::Update(row) => &row.address,
+            Write::Remove { address, .. } => address,
+        }
+    }
+}
+
+/// An effect ready to be written: its record as text, and the columns to find it by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub address: Address,
+    pub generation: u32,
+    pub version: u64,
+    pub state: State,
+    pub workflow: Option<String>,
+    pub created: Wall,
+    pub due: Option<Steady>,
+    pub sweep_at: Option<Wall>,
+    pub alarmed: bool,
+    pub record: String,
+    /// A checksum of the record: bytes that changed under us are found, not believed.
+    pub sum: i64,
+}
+
+impl Row {
+    /// Derives the columns from an effect at a moment.
+    pub fn new(effect: Effect, now: &Moment) -> Row {
+        let record = record::encode(&effect);
+        Row {
+            generation: effect.generation,
+            version: effect.version,
+            state: effect.state(now),
+            due: effect.due(now),
+            sweep_at: effect.sweep_at(),
+            alarmed: !effect.alarms.is_empty(),
+            created: effect.created,
+            sum: checksum(&record),
+            record,
+            workflow: effect.workflow,
+            address: effect.address,
+        }
+    }
+}
+
+/// Reads an effect back from the text and checksum of its row.
+pub(crate) fn read_record(text: &str, sum: i64) -> Result<Effect, StoreError> {
+    if checksum(text) != sum {
+        return Err(StoreError::Corrupt("a row does not match its checksum".into()));
+    }
+    record::decode(text).map_err(|error| StoreError::Corrupt(format!("a row cannot be read: {error}")))
+}
+
+fn checksum(text: &str) -> i64 {
+    use sha2::Digest;
+    let digest = sha2::Sha256::digest(text.as_bytes());
+    i64::from_be_bytes(digest[..8].try_into().expect("eight bytes"))
+}
+
+/// Which effects to list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Query {
+    /// `None`: all of them.
+    pub namespace: Option<Namespace>,
+    pub action: Option<Action>,
+    pub key: Option<Key>,
+    pub state: Option<State>,
+    pub alarmed: bool,
+    /// Continue after this cursor.
+    pub after: Option<i64>,
+    pub limit: usize,
+}
+
+impl Query {
+    /// Everything in a namespace.
+    pub fn all(namespace: Namespace, limit: usize) -> Query {
+        Query { namespace: Some(namespace), ..Query::everywhere(limit) }
+    }
+
+    /// Everything in all namespaces.
+    pub fn everywhere(limit: usize) -> Query {
+        Query {
+            namespace: None,
+            action: None,
+            key: None,
+            state: None,
+            alarmed: false,
+            after: None,
+            limit,
+        }
+    }
+}
+
+/// A page of effects and where the next one begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub effects: Vec<Effect>,
+    pub next: Option<i64>,
+}
+
+/// A place in the order of due effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DueCursor {
+    pub due_ms: i64,
+    pub row: i64,
+}
+
+/// Due effects, and where to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DuePage {
+    pub effects: Vec<(DueCursor, Effect)>,
+    /// When the next one after this page becomes due.
+    pub next_due: Option<Steady>,
+}
+
+/// Why a batch was not simply done, sorted by what the caller may do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// A guard failed; nothing was written. Decide again on the newest row of each write.
+    #[error("the rows have changed")]
+    Stale(Vec<Option<Effect>>),
+    /// Maybe committed. Repeat the same batch; never read alone, never treat as failed.
+    #[error("the store did not say whether it committed")]
+    Unknown,
+    /// Nothing was written.
+    #[error(transparent)]
+    Failed(#[from] StoreError),
+}
+
+/// What is wrong with the store.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    #[error("the store is unavailable: {0}")]
+    Unavailable(String),
+    #[error("the store is busy: {0}")]
+    Busy(String),
+    #[error("the disk is full: {0}")]
+    Full(String),
+    #[error("the store is corrupt: {0}")]
+    Corrupt(String),
+    #[error("the store has format {found}, this Semel knows up to {known}")]
+    Newer { found: i64, known: i64 },
+    #[error("SQLite {found} is older than 3.51.3")]
+    SqliteTooOld { found: String },
+    #[error("{0}")]
+    UrlInvalid(String),
+}
+
+impl StoreError {
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            StoreError::Unavailable(_) => Code::StoreUnavailable,
+            StoreError::Busy(_) => Code::StoreBusy,
+            StoreError::Full(_) => Code::StoreFull,
+            StoreError::Corrupt(_) => Code::StoreCorrupt,
+            StoreError::Newer { .. } => Code::StoreNewer,
+            StoreError::SqliteTooOld { .. } => Code::SqliteTooOld,
+            StoreError::UrlInvalid(_) => Code::StoreUrlInvalid,
+        }
+    }
+}

@@ -32,9 +32,7 @@ impl Semel {
                 let stopped = |error| Error::new(Code::Internal, format!("opening: {error}"));
                 Engine::on_sqlite(Arc::new(opened.map_err(stopped)??), worker_name())?
             }
-            Some(("memory", "")) => {
-                Engine::new(Arc::new(Memory::new(Clock::Real)), worker_name())?
-            }
+            Some(("memory", "")) => Engine::new(Arc::new(Memory::new(Clock::Real)), worker_name())?,
             Some(_) | None => {
                 let text = format!("`{url}` is not the address of a store");
                 return Err(Error::new(Code::StoreUrlInvalid, text));

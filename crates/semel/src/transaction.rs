@@ -8,8 +8,8 @@ use semel_engine::Error;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::effect::{Effect, read_receipt};
 use crate::Semel;
+use crate::effect::{Effect, read_receipt};
 
 /// A transaction being declared. Nothing happens before [`Transaction::run`].
 pub struct Transaction<'a> {

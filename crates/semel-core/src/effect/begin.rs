@@ -92,7 +92,8 @@ pub fn begin(stored: Option<&Effect>, ask: &Begin, ground: &Ground) -> Result<De
     {
         return Err(Refusal::InputChanged);
     }
-    if let Some(own) = effect.attempts.iter().find(|attempt| attempt.id == ask.attempt_id)
+    let is_own = |attempt: &&Attempt| attempt.id == ask.attempt_id && attempt.kind != Kind::Assumed;
+    if let Some(own) = effect.attempts.iter().find(is_own)
         && !matches!(state, State::Done | State::Failed)
     {
         return resume(effect, own, now);
@@ -108,7 +109,10 @@ pub fn begin(stored: Option<&Effect>, ask: &Begin, ground: &Ground) -> Result<De
             start(effect, ask, ground)
         }
         // The world may already have changed. The contract decides; never repeat in silence.
-        State::InDoubt => settle_doubt(effect, ask, ground),
+        State::InDoubt => match recover(effect, ask, ground)? {
+            Some(decision) => Ok(decision),
+            None => settle_doubt(effect, ask, ground),
+        },
         State::Expired => Err(Refusal::Expired),
     }
 }
@@ -159,7 +163,7 @@ fn resume(effect: &Effect, own: &Attempt, now: &Moment) -> Result<Decision, Refu
     if !is_last || !is_young || own.renewed || !own.is_live(now) {
         return Err(Refusal::AttemptSpent);
     }
-    let permit = permit(effect, own, now, true);
+    let permit = permit(effect, own, true);
     if now.reached(permit.valid_until) {
         return Err(Refusal::AttemptSpent);
     }
@@ -177,36 +181,52 @@ fn wait_for_retry(effect: &Effect, now: &Moment) -> Result<(), Refusal> {
 
 /// Nothing is unknown: send, unless the contract or a quarantine asks for a look first.
 fn start(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Decision, Refusal> {
+    if let Some(decision) = recover(effect, ask, ground)? {
+        return Ok(decision);
+    }
     let plan = plan(effect, ask)?;
-    let contract = plan.terms.contract;
-    let now = &ground.now;
-    let untouched = |quarantine: &Quarantine| {
-        !effect.attempts.iter().any(|attempt| attempt.began >= quarantine.opened)
+    // A look that could not tell has not looked.
+    let sent_or_absent = |attempt: &Attempt| match attempt.kind {
+        Kind::Send => true,
+        Kind::Look => attempt.end.is_some(),
+        Kind::Assumed => false,
     };
-    let quarantine = ground.quarantine.filter(untouched);
-    let horizon = |first| contract.horizon(first, plan.terms.settle_ms);
-    let looked = effect.attempts.last().is_some_and(|attempt| attempt.kind == Kind::Look);
-    match (contract, quarantine) {
-        (Contract::Probe { .. }, Some(_)) => arm(effect, plan, Kind::Look, None, ask, ground),
-        (Contract::Probe { first: true }, None) if !looked => {
+    let is_first = !effect.attempts.iter().any(sent_or_absent);
+    match plan.terms.contract {
+        Contract::Probe { first: true } if is_first => {
             arm(effect, plan, Kind::Look, None, ask, ground)
         }
-        (Contract::NativeKey { .. }, Some(quarantine)) => {
-            let first = quarantine.recovered.min(now.wall);
-            let passed = horizon(first).is_some_and(|horizon| now.wall >= horizon);
-            if passed || now.wall_is_behind {
-                return Ok(Decision::Doubt(Box::new(assume(effect, plan, ask, ground))));
-            }
-            arm(effect, plan, Kind::Send, Some(first), ask, ground)
+        Contract::Probe { .. }
+        | Contract::NativeKey { .. }
+        | Contract::AtMostOnce
+        | Contract::Transaction
+        | Contract::Conditional
+        | Contract::Harmless => arm(effect, plan, Kind::Send, Some(ground.now.wall), ask, ground),
+    }
+}
+
+/// In a quarantine the first `begin` of a key assumes an attempt that the store has forgotten, and
+/// the contract decides about that doubt as about any other. `None`: there is nothing to assume.
+fn recover(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Option<Decision>, Refusal> {
+    let Some(quarantine) = ground.quarantine else { return Ok(None) };
+    // Told by the epoch, which grows when a quarantine opens; the wall clock may have been wrong.
+    if effect.attempts.iter().any(|attempt| attempt.fence > ground.epoch << EPOCH_SHIFT) {
+        return Ok(None);
+    }
+    let plan = plan(effect, ask)?;
+    // The rows of a transaction went back together with its receipt.
+    if plan.terms.contract == Contract::Transaction {
+        return Ok(None);
+    }
+    let assumed = assume(effect, plan, &quarantine, ask, ground)?;
+    match settle_doubt(&assumed, ask, ground) {
+        Ok(Decision::Arm(mut next, permit)) => {
+            next.version = assumed.version; // both attempts are one write
+            Ok(Some(Decision::Arm(next, permit)))
         }
-        (Contract::AtMostOnce, Some(_)) => {
-            Ok(Decision::Doubt(Box::new(assume(effect, plan, ask, ground))))
-        }
-        (
-            Contract::Transaction | Contract::Conditional | Contract::Harmless,
-            Some(_),
-        )
-        | (_, None) => arm(effect, plan, Kind::Send, Some(now.wall), ask, ground),
+        Ok(other) => Ok(Some(other)),
+        Err(Refusal::InDoubt { .. }) => Ok(Some(Decision::Doubt(Box::new(assumed)))),
+        Err(refusal) => Err(refusal),
     }
 }
 
@@ -222,7 +242,10 @@ fn settle_doubt(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Decisio
     if changed && !matches!(asked, Contract::Probe { .. }) {
         return Err(Refusal::ContractChanged);
     }
-    let obstacle = unknown.iter().find_map(|attempt| obstacle(effect, attempt, now));
+    let obstacle = unknown
+        .iter()
+        .find_map(|attempt| obstacle(effect, attempt, now))
+        .or_else(|| horizon_passed(effect, &asked, plan.terms.settle_ms, now));
     // "Exists" on a resend says that somebody's send landed; reading it back says whose.
     let read_back = can_look && asked == Contract::Conditional && last_was_proof(effect);
     let why = match obstacle {
@@ -249,26 +272,44 @@ fn settle_doubt(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Decisio
 }
 
 /// What stands against sending again after this unknown attempt.
-fn obstacle(effect: &Effect, attempt: &Attempt, now: &Moment) -> Option<Why> {
+pub(super) fn obstacle(effect: &Effect, attempt: &Attempt, now: &Moment) -> Option<Why> {
     match attempt.contract {
         Contract::NativeKey { .. } => {
             if attempt.doubt.as_ref().is_some_and(|doubt| doubt.key_not_used) {
                 return Some(Why::KeyNotUsed);
             }
-            let first_sent = effect.first_sent.unwrap_or(attempt.began);
-            let horizon = attempt.contract.horizon(first_sent, attempt.settle_ms);
-            let passed = horizon.is_some_and(|horizon| now.wall >= horizon);
-            (passed || now.wall_is_behind).then_some(Why::HorizonPassed)
+            // The steady clock knows the least age there can be, should the wall clock be wrong.
+            let age_ms = now.since(attempt.began_at);
+            let is_old =
+                attempt.contract.horizon_ms(attempt.settle_ms).is_some_and(|ms| age_ms >= ms);
+            let by_wall = horizon_passed(effect, &attempt.contract, attempt.settle_ms, now);
+            by_wall.or(is_old.then_some(Why::HorizonPassed))
         }
         Contract::Conditional | Contract::Harmless => None,
-        Contract::Probe { .. } | Contract::AtMostOnce => Some(Why::NeedsPerson),
-        Contract::Transaction => unreachable!("a transaction opens and closes in one commit"),
+        // A transaction closes in the commit that opens it, so none is ever in doubt.
+        Contract::Probe { .. } | Contract::AtMostOnce | Contract::Transaction => {
+            Some(Why::NeedsPerson)
+        }
     }
 }
 
+/// A clock that is behind cannot say that the horizon is still ahead.
+fn horizon_passed(
+    effect: &Effect,
+    contract: &Contract,
+    settle_ms: u64,
+    now: &Moment,
+) -> Option<Why> {
+    let oldest = || effect.attempts.first().map(|attempt| attempt.began);
+    let horizon = contract.horizon(effect.first_sent.or_else(oldest)?, settle_ms)?;
+    (now.wall >= horizon || now.wall_is_behind).then_some(Why::HorizonPassed)
+}
+
+/// The last send was answered, and the answer was that it changed nothing.
 fn last_was_proof(effect: &Effect) -> bool {
-    let last = effect.attempts.last().and_then(|attempt| attempt.end.as_ref());
-    matches!(last.map(|end| &end.outcome), Some(Outcome::NotApplied { .. }))
+    let last = effect.attempts.last().filter(|attempt| attempt.kind == Kind::Send);
+    let end = last.and_then(|attempt| attempt.end.as_ref());
+    matches!(end.map(|end| &end.outcome), Some(Outcome::NotApplied { .. }))
 }
 
 /// The plan under which a new attempt is made: the stored one, with what this caller declares.
@@ -308,8 +349,8 @@ fn arm(
     ask: &Begin,
     ground: &Ground,
 ) -> Result<Decision, Refusal> {
-    let made = u32::try_from(effect.attempts.len()).expect("bounded by the limit");
-    if made >= limits::ATTEMPTS_MAX || made - effect.granted_after >= plan.terms.attempts_max {
+    has_room(effect)?;
+    if kind == Kind::Send && effect.sends_since_grant() >= plan.terms.attempts_max as usize {
         return Err(Refusal::AttemptsExhausted);
     }
     let now = &ground.now;
@@ -322,22 +363,41 @@ fn arm(
     next.voided = None;
     let attempt = open(&next, &plan, kind, ask, ground);
     next.plan = Some(plan);
-    let permit = permit(&next, &attempt, now, false);
+    let permit = permit(&next, &attempt, false);
     next.attempts.push(attempt);
     Ok(Decision::Arm(Box::new(next.sealed(now)), permit))
 }
 
 /// Adds an attempt that nobody here made but that may have happened before the store went back.
-fn assume(effect: &Effect, plan: Plan, ask: &Begin, ground: &Ground) -> Effect {
+fn assume(
+    effect: &Effect,
+    plan: Plan,
+    quarantine: &Quarantine,
+    ask: &Begin,
+    ground: &Ground,
+) -> Result<Effect, Refusal> {
+    has_room(effect)?;
     let now = &ground.now;
     let mut next = effect.next();
+    next.close_lapsed(now);
     let mut attempt = open(&next, &plan, Kind::Assumed, ask, ground);
     let reason = short("the store was restored: an attempt it no longer knows may have been made");
-    attempt.doubt =
-        Some(Doubt { at: now.wall, since: now.steady, reason, key_not_used: false });
+    // Its worker may be alive, and gave no word: it may send until a deadline from now.
+    let since = attempt.deadline;
+    attempt.doubt = Some(Doubt { at: now.wall, since, reason, key_not_used: false });
+    let was_in_doubt = effect.attempts.iter().any(|attempt| attempt.is_unknown(now));
+    let recovered = quarantine.recovered.min(now.wall);
+    next.first_sent = effect.first_sent.filter(|_| was_in_doubt).or(Some(recovered));
+    next.voided = None;
     next.plan = Some(plan);
     next.attempts.push(attempt);
-    next.sealed(now)
+    Ok(next.sealed(now))
+}
+
+/// The last place in the row is kept for the word of a person.
+fn has_room(effect: &Effect) -> Result<(), Refusal> {
+    let is_full = effect.attempts.len() + 1 >= limits::ATTEMPTS_MAX as usize;
+    if is_full { Err(Refusal::AttemptsExhausted) } else { Ok(()) }
 }
 
 fn open(effect: &Effect, plan: &Plan, kind: Kind, ask: &Begin, ground: &Ground) -> Attempt {
@@ -367,17 +427,15 @@ fn open(effect: &Effect, plan: &Plan, kind: Kind, ask: &Begin, ground: &Ground) 
 /// 2^53, so that every JSON reader sees them exactly.
 const EPOCH_SHIFT: u32 = 32;
 
-fn permit(effect: &Effect, attempt: &Attempt, now: &Moment, resumed: bool) -> Permit {
+fn permit(effect: &Effect, attempt: &Attempt, resumed: bool) -> Permit {
     let plan = effect.plan.as_ref().expect("an attempt has a plan");
     let margin = i64::try_from(plan.terms.margin_ms()).expect("a margin is short");
     let lease_until = attempt.lease_until;
     let mut valid_until = Steady { ms: lease_until.ms - margin, ..lease_until };
-    if let Some(first_sent) = effect.first_sent
-        && attempt.kind == Kind::Send
-        && let Some(horizon) = attempt.contract.horizon(first_sent, attempt.settle_ms)
-    {
-        let left_ms = u64::try_from(horizon.0 - now.wall.0).unwrap_or(0);
-        valid_until = valid_until.earlier(now.steady.plus(left_ms));
+    if attempt.kind == Kind::Send {
+        for horizon in horizons(effect, attempt) {
+            valid_until = valid_until.earlier(horizon);
+        }
     }
     Permit {
         kind: attempt.kind,
@@ -392,4 +450,20 @@ fn permit(effect: &Effect, attempt: &Attempt, now: &Moment, resumed: bool) -> Pe
         deadline: attempt.deadline,
         resumed,
     }
+}
+
+/// The horizons of an attempt and of all before it that may have landed, by either clock. Counted
+/// from the attempt's own beginning, so that a clock set back cannot stretch a resume.
+fn horizons<'a>(effect: &'a Effect, attempt: &'a Attempt) -> impl Iterator<Item = Steady> + 'a {
+    let open = effect.attempts.iter().filter(|sent| sent.end.is_none() && sent.kind != Kind::Look);
+    open.chain([attempt]).flat_map(move |sent| {
+        let first_sent = effect.first_sent.unwrap_or(sent.began);
+        let by_wall = sent.contract.horizon(first_sent, sent.settle_ms).map(|horizon| {
+            let left_ms = horizon.0.saturating_sub(attempt.began.0);
+            attempt.began_at.plus(u64::try_from(left_ms).unwrap_or(0))
+        });
+        let is_comparable = sent.began_at.boot == attempt.began_at.boot;
+        let by_steady = sent.contract.horizon_ms(sent.settle_ms).filter(|_| is_comparable);
+        by_wall.into_iter().chain(by_steady.map(|ms| sent.began_at.plus(ms)))
+    })
 }

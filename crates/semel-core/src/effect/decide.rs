@@ -4,9 +4,7 @@ use super::{Refusal, State, short};
 use crate::json::Json;
 use crate::key::Address;
 use crate::limits;
-use crate::record::{
-    Attempt, By, Contract, Decision, Doubt, Effect, End, Kind, Outcome, Verdict,
-};
+use crate::record::{Attempt, By, Contract, Decision, Doubt, Effect, End, Kind, Outcome, Verdict};
 use crate::time::{Moment, Wall};
 
 /// Who decides, why, and upon which version.
@@ -89,7 +87,7 @@ pub fn supersede(
     person: &Person,
     now: &Moment,
 ) -> Result<(Effect, Effect), Refusal> {
-    let old = decided(effect, person, Verdict::Supersede, now)?;
+    let mut old = decided(effect, person, Verdict::Supersede, now)?;
     match effect.state(now) {
         State::Done | State::Failed | State::Expired => {}
         state @ (State::Planned | State::Pending | State::InDoubt | State::Void) => {
@@ -101,8 +99,10 @@ pub fn supersede(
     }
     let mut new = Effect::new(&effect.address, now);
     new.generation = effect.generation + 1;
+    new.version = 1;
     new.workflow.clone_from(&effect.workflow);
     new.fence_floor = effect.last_fence();
+    old.superseded = Some(now.wall);
     Ok((old.sealed(now), new))
 }
 

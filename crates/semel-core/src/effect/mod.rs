@@ -5,9 +5,12 @@ mod begin;
 mod decide;
 mod settle;
 mod sweep;
+#[cfg(test)]
+mod table;
+#[cfg(test)]
+mod testing;
 
-
-pub use begin::{Begin, Decision, Ground, Permit, Quarantine, begin, transact};
+pub use begin::{Begin, Decision, Ground, Permit, Quarantine, Transaction, begin, transact};
 pub use decide::{Imported, Person, Resolution, import, resolve, supersede, void};
 pub use settle::{Abort, Report, Settle, Settled, died, lapse, renew, settle};
 pub use sweep::{Sweep, sweep};
@@ -17,7 +20,7 @@ use crate::contract::TermsRefusal;
 use crate::json::Json;
 use crate::key::Address;
 use crate::limits;
-use crate::record::{Attempt, AlarmKind, Contract, Effect, Kind, Outcome, Verdict};
+use crate::record::{AlarmKind, Attempt, Contract, Effect, Kind, Outcome, Verdict};
 use crate::time::{Moment, Steady, Wall};
 
 /// What an effect is, at a moment.
@@ -83,16 +86,25 @@ pub enum Refusal {
     DownstreamKeyTooLong,
     InputChanged,
     ContractChanged,
-    InProgress { retry_after_ms: u64 },
+    InProgress {
+        retry_after_ms: u64,
+    },
     /// `retry_after_ms` is set when a look may be due by then.
-    InDoubt { why: Why, retry_after_ms: Option<u64> },
-    TooEarly { retry_after_ms: u64 },
+    InDoubt {
+        why: Why,
+        retry_after_ms: Option<u64>,
+    },
+    TooEarly {
+        retry_after_ms: u64,
+    },
     AttemptSpent,
     AttemptsExhausted,
     StaleFence,
     DeadlinePassed,
     Expired,
-    VersionChanged { current: u64 },
+    VersionChanged {
+        current: u64,
+    },
     AlreadySettled(State),
     AlreadySent,
     NotSettled(State),
@@ -243,6 +255,14 @@ impl Attempt {
         }
     }
 
+    /// The proof that it was not applied, in words.
+    pub fn not_applied_reason(&self) -> Option<&str> {
+        match self.end.as_ref().map(|end| &end.outcome) {
+            Some(Outcome::NotApplied { reason, .. }) => Some(reason),
+            Some(Outcome::Applied { .. }) | None => None,
+        }
+    }
+
     /// Live, but beyond its hard deadline: a call that cannot be aborted.
     pub fn is_overdue(&self, now: &Moment) -> bool {
         self.is_live(now) && now.reached(self.deadline)
@@ -283,6 +303,7 @@ impl Effect {
             granted_after: 0,
             voided: None,
             settled: None,
+            superseded: None,
             expired: None,
         }
     }
@@ -327,16 +348,26 @@ impl Effect {
         decided.map(|decision| decision.reason.as_str()).or_else(|| self.final_refusal())
     }
 
-    /// The last word of the sends, when it was a final proof.
+    /// The last word of the sends, when it was a final proof. A person's retry is a later word.
     fn final_refusal(&self) -> Option<&str> {
-        let last = self.attempts.iter().rev().find(|attempt| attempt.kind != Kind::Look)?;
+        let last = self.since_grant().iter().rev().find(|attempt| attempt.kind != Kind::Look)?;
         match last.end.as_ref().map(|end| &end.outcome) {
             Some(Outcome::NotApplied { reason, last: true }) => Some(reason),
             Some(Outcome::NotApplied { last: false, .. } | Outcome::Applied { .. }) | None => None,
         }
     }
 
-    /// A receipt contradicts a person's `failed`.
+    /// The attempts since a person last granted more.
+    fn since_grant(&self) -> &[Attempt] {
+        self.attempts.get(self.granted_after as usize..).unwrap_or_default()
+    }
+
+    /// How many sends were made of those granted.
+    fn sends_since_grant(&self) -> usize {
+        self.since_grant().iter().filter(|attempt| attempt.kind == Kind::Send).count()
+    }
+
+    /// A receipt contradicts a `failed`.
     pub fn is_disputed(&self) -> bool {
         self.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Disputed)
     }
@@ -372,13 +403,7 @@ impl Effect {
         let ahead = self.attempts.iter().filter(|attempt| attempt.is_unknown(now));
         let mut due = now.steady;
         for attempt in ahead {
-            let can_resend = match attempt.contract {
-                Contract::NativeKey { .. } => {
-                    !attempt.doubt.as_ref().is_some_and(|doubt| doubt.key_not_used)
-                }
-                Contract::Conditional | Contract::Harmless => true,
-                Contract::Probe { .. } | Contract::AtMostOnce | Contract::Transaction => false,
-            };
+            let can_resend = begin::obstacle(self, attempt, now).is_none();
             let can_look = matches!(contract, Some(Contract::Probe { .. }));
             if can_look {
                 let after = attempt.settled_after(now);
@@ -393,7 +418,8 @@ impl Effect {
     /// When the sweeper may act on this row.
     pub fn sweep_at(&self) -> Option<Wall> {
         if let Some(expired) = self.expired {
-            return Some(expired.plus(limits::TOMBSTONE_MS));
+            // An old generation goes together with the newest one of its key.
+            return self.superseded.is_none().then(|| expired.plus(limits::TOMBSTONE_MS));
         }
         let window_ms = self.plan.as_ref().map_or(limits::WINDOW_MS, |plan| plan.terms.window_ms);
         self.settled.map(|settled| settled.plus(window_ms))

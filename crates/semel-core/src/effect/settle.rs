@@ -2,9 +2,7 @@
 
 use super::{Refusal, State, short};
 use crate::json::Json;
-use crate::record::{
-    Alarm, AlarmKind, Attempt, By, Doubt, Effect, End, Kind, Outcome, Verdict,
-};
+use crate::record::{Alarm, AlarmKind, Attempt, By, Doubt, Effect, End, Kind, Outcome};
 use crate::time::Moment;
 
 /// A worker's word on its attempt.
@@ -23,8 +21,14 @@ pub enum Report {
     /// A look found more than one: the first stands, the others alarm.
     Receipts(Json, Vec<Json>),
     /// Proof that nothing happened. `last`: and nothing ever will under this key.
-    NotApplied { reason: String, last: bool },
-    Unknown { reason: String, key_not_used: bool },
+    NotApplied {
+        reason: String,
+        last: bool,
+    },
+    Unknown {
+        reason: String,
+        key_not_used: bool,
+    },
 }
 
 /// What settling changed.
@@ -39,14 +43,14 @@ pub struct Settled {
 /// Settles one attempt. A stale fence changes nothing, with one exception: a receipt closes its
 /// own attempt under any fence, because it is evidence.
 pub fn settle(effect: &Effect, ask: &Settle, now: &Moment) -> Result<Settled, Refusal> {
+    if effect.expired.is_some() {
+        return Err(Refusal::Expired);
+    }
     let index = effect
         .attempts
         .iter()
         .position(|attempt| attempt.fence == ask.fence)
         .ok_or(Refusal::StaleFence)?;
-    if effect.expired.is_some() {
-        return Err(Refusal::Expired);
-    }
     let attempt = &effect.attempts[index];
     let is_current = attempt.is_live(now) && ask.fence == effect.last_fence();
     match &ask.report {
@@ -84,8 +88,9 @@ pub fn settle(effect: &Effect, ask: &Settle, now: &Moment) -> Result<Settled, Re
 fn said_before(attempt: &Attempt, report: &Report) -> bool {
     match (report, &attempt.end, &attempt.doubt) {
         (Report::NotApplied { reason, last }, Some(end), _) => {
+            let last = *last && attempt.kind != Kind::Look;
             end.by == By::Worker
-                && end.outcome == Outcome::NotApplied { reason: short(reason), last: *last }
+                && end.outcome == Outcome::NotApplied { reason: short(reason), last }
         }
         (Report::Unknown { reason, .. }, None, Some(doubt)) => doubt.reason == short(reason),
         (Report::Receipt(_) | Report::Receipts(..), _, _)
@@ -105,12 +110,15 @@ fn file(
 ) -> Settled {
     let attempt = &effect.attempts[index];
     if attempt.receipt() == Some(receipt) && others.is_empty() {
-        return Settled { effect: None, kept_as_evidence: !is_current && !ended_by_worker(attempt) };
+        return Settled {
+            effect: None,
+            kept_as_evidence: !is_current && !ended_by_worker(attempt),
+        };
     }
     let first = effect.receipt();
     let alarmed = |receipt: &Json| effect.alarms.iter().any(|alarm| alarm.receipt == *receipt);
     let differs = first.is_some_and(|first| first != receipt);
-    let refused = effect.decisions.iter().any(|decision| decision.verdict == Verdict::Failed);
+    let has_failed = effect.state(now) == State::Failed;
     let mut next = effect.next();
     let mut alarm = |kind, receipt: &Json| {
         let fence = effect.attempts[index].fence;
@@ -119,10 +127,10 @@ fn file(
     if differs && !alarmed(receipt) {
         alarm(AlarmKind::AppliedTwice, receipt);
     }
-    if refused && !effect.is_disputed() {
+    if has_failed && !effect.is_disputed() {
         alarm(AlarmKind::Disputed, receipt);
     }
-    for other in others {
+    for other in others.iter().filter(|other| !alarmed(other)) {
         alarm(AlarmKind::AppliedTwice, other);
     }
     if attempt.receipt().is_none() {
@@ -132,7 +140,11 @@ fn file(
             (Kind::Send | Kind::Assumed, false) => By::Late,
         };
         let outcome = Outcome::Applied { receipt: receipt.clone() };
-        next.attempts[index].end = Some(End { at: now.wall, by, outcome });
+        // The first receipt is told by its time, so no later one may be dated before it, even if
+        // the wall clock was set back.
+        let first_at = effect.applied().and_then(|first| first.end.as_ref()).map(|end| end.at);
+        let at = first_at.map_or(now.wall, |first| now.wall.max(first.plus(1)));
+        next.attempts[index].end = Some(End { at, by, outcome });
     }
     next.retry_at = None;
     let changed = next.alarms.len() > effect.alarms.len() || attempt.receipt().is_none();

@@ -1,0 +1,176 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+/// Every external effect once per business intent, and a ledger that proves it.
+#[derive(Debug, Parser)]
+#[command(name = "semel", version, max_term_width = 100)]
+pub(crate) struct Args {
+    /// The store: sqlite:path/to/file.db
+    #[arg(long, global = true, env = "SEMEL_STORE", default_value = "sqlite:semel.db")]
+    pub(crate) store: String,
+
+    /// The namespace to work in
+    #[arg(long, global = true, env = "SEMEL_NAMESPACE", default_value = "default")]
+    pub(crate) namespace: String,
+
+    /// Print one JSON document instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// See the idea: a worker is killed after the CRM wrote the ticket and before the record
+    Demo(Demo),
+    /// Look at effects and settle doubts
+    #[command(subcommand)]
+    Effects(Effects),
+    /// Check every invariant on a live store, read-only
+    Verify,
+    /// Check the store, the clock and the disk, with a way out for each finding
+    Doctor,
+    /// Measure the ledger beside the raw limit of this disk
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Print completions for a shell
+    Completions { shell: clap_complete::Shell },
+    /// The CRM of the demo and the tests
+    #[command(hide = true)]
+    DemoCrm { dir: PathBuf },
+    /// The worker of the demo and the tests
+    #[command(hide = true)]
+    DemoWorker(crate::demo::worker::Options),
+    /// One process of a benchmark with several
+    #[command(hide = true)]
+    BenchWorker { seconds: u64, callers: usize, prefix: String },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Demo {
+    /// Leave all files in this folder for inspection
+    #[arg(long, value_name = "DIR")]
+    pub(crate) keep: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Effects {
+    /// List effects, newest first
+    Ls(Ls),
+    /// Show one effect with all its attempts
+    Show(Show),
+    /// Settle a doubt by your word: it happened, it did not, or send it again
+    Resolve(Resolve),
+    /// Do an intent again: opens the next generation under a new downstream key
+    Supersede(Decision),
+    /// Cancel an effect before anything was sent
+    Void(Decision),
+    /// Take over a home-made dedupe table (CSV or SQLite: workflow, key, status, created_at)
+    Import(Import),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Ls {
+    /// planned, pending, done, failed, in_doubt, void or expired
+    #[arg(long)]
+    pub(crate) state: Option<String>,
+    #[arg(long)]
+    pub(crate) action: Option<String>,
+    /// The key, as `ls` and `show` print it
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// Only effects with an alarm: applied twice, or disputed
+    #[arg(long)]
+    pub(crate) alarmed: bool,
+    /// Only due effects that nobody attends to
+    #[arg(long, conflicts_with_all = ["state", "action", "key", "alarmed", "overdue"])]
+    pub(crate) unattended: bool,
+    /// Only attempts that run beyond their deadline
+    #[arg(long, conflicts_with_all = ["state", "alarmed"])]
+    pub(crate) overdue: bool,
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Go on after this cursor, from `next` of the page before
+    #[arg(long)]
+    pub(crate) after: Option<i64>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Show {
+    /// ACTION/KEY
+    pub(crate) effect: String,
+    /// An older generation
+    #[arg(long)]
+    pub(crate) generation: Option<u32>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[group(id = "decision", required = true, multiple = false)]
+pub(crate) struct Resolve {
+    /// ACTION/KEY
+    pub(crate) effect: String,
+    /// It happened
+    #[arg(long, group = "decision")]
+    pub(crate) done: bool,
+    /// It did not happen and shall not
+    #[arg(long, group = "decision")]
+    pub(crate) failed: bool,
+    /// It did not happen; it may be sent again
+    #[arg(long, group = "decision")]
+    pub(crate) retry: bool,
+    /// With --done: the receipt that repeats will get, as JSON
+    #[arg(long, requires = "done", value_name = "JSON")]
+    pub(crate) receipt: Option<String>,
+    #[command(flatten)]
+    pub(crate) person: Person,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Decision {
+    /// ACTION/KEY
+    pub(crate) effect: String,
+    #[command(flatten)]
+    pub(crate) person: Person,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Person {
+    /// Why, for the record
+    #[arg(long)]
+    pub(crate) reason: String,
+    /// The version you looked at, from `show`
+    #[arg(long)]
+    pub(crate) version: u64,
+    /// Who decides
+    #[arg(long, env = "USER")]
+    pub(crate) actor: String,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Import {
+    /// A .csv file, or a SQLite database
+    pub(crate) file: PathBuf,
+    /// The table, when the file is a database
+    #[arg(long, default_value = "dedupe")]
+    pub(crate) table: String,
+    /// The action of all rows; without it each row's workflow names its action
+    #[arg(long)]
+    pub(crate) action: Option<String>,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Who imports
+    #[arg(long, env = "USER")]
+    pub(crate) actor: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Effects a second, two durable commits each, at 1, 32 and 256 callers
+    Ledger,
+}

@@ -1,0 +1,255 @@
+//! `semel bench ledger`: effects a second, beside what the bare disk allows in the same run.
+//!
+//! An effect is two durable commits: the row is inserted before the send and updated after it. The
+//! raw limit is a bare loop on the same disk with the same bytes and as many rows in a transaction
+//! as the ledger had. The ratio is the ledger's rows a second over the raw loop's.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressDrawTarget};
+use rusqlite::Connection;
+use semel::{NativeKey, Semel};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::open::Place;
+use crate::exit::Failed;
+use crate::print::Printer;
+
+#[derive(Clone, Debug, Serialize)]
+struct Measured {
+    name: &'static str,
+    store: &'static str,
+    concurrency: usize,
+    per_s: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    max_ms: f64,
+    rows_per_commit: f64,
+    raw_per_s: f64,
+    ratio: f64,
+}
+
+/// What one process did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Work {
+    effects: u64,
+    latencies_us: Vec<u64>,
+}
+
+const CALLERS: [usize; 3] = [1, 32, 256];
+const SECONDS: u64 = 4;
+const RAW_SECONDS: u64 = 2;
+const PROCESSES: usize = 4;
+const CALLERS_EACH: usize = 16;
+
+pub(crate) async fn ledger(printer: &Printer) -> Result<(), Failed> {
+    let progress = ProgressBar::new(CALLERS.len() as u64 + 1);
+    if !printer.is_terminal() || printer.wants_json() {
+        progress.set_draw_target(ProgressDrawTarget::hidden());
+    }
+    let mut results = Vec::new();
+    for callers in CALLERS {
+        results.push(one_process(callers).await?);
+        progress.inc(1);
+    }
+    results.push(several_processes().await?);
+    progress.finish_and_clear();
+    if printer.wants_json() {
+        return printer.json(&json!({ "results": results }));
+    }
+    let rows: Vec<_> = results.iter().map(row).collect();
+    let headings =
+        ["", "CALLERS", "EFFECTS/S", "P50 MS", "P99 MS", "MAX MS", "ROWS/COMMIT", "RAW ROWS/S", "RATIO"];
+    printer.table(&headings, &rows);
+    printer.talk("an effect is two rows; ratio = ledger rows/s over raw rows/s, same bytes and rows");
+    Ok(())
+}
+
+fn row(measured: &Measured) -> Vec<String> {
+    vec![
+        measured.name.to_owned(),
+        measured.concurrency.to_string(),
+        format!("{:.0}", measured.per_s),
+        format!("{:.2}", measured.p50_ms),
+        format!("{:.2}", measured.p99_ms),
+        format!("{:.1}", measured.max_ms),
+        format!("{:.1}", measured.rows_per_commit),
+        format!("{:.0}", measured.raw_per_s),
+        format!("{:.2}", measured.ratio),
+    ]
+}
+
+async fn one_process(callers: usize) -> anyhow::Result<Measured> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("bench.db");
+    let semel = Semel::open(&format!("sqlite:{}", file.display())).await?;
+    let started = Instant::now();
+    let work = call_for(&semel, Duration::from_secs(SECONDS), callers, "bench").await?;
+    let elapsed = started.elapsed();
+    drop(semel);
+    measure("effects", callers, &[work], elapsed, &file)
+}
+
+/// Several processes on one file: each must get its share.
+async fn several_processes() -> anyhow::Result<Measured> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("bench.db");
+    let url = format!("sqlite:{}", file.display());
+    // Created before the race, so that nobody measures the migration.
+    drop(Semel::open(&url).await?);
+    let program = std::env::current_exe()?;
+    let started = Instant::now();
+    let mut children = Vec::new();
+    for number in 0..PROCESSES {
+        let mut command = tokio::process::Command::new(&program);
+        command.args(["--store", &url, "bench-worker", &SECONDS.to_string()]);
+        command.args([&CALLERS_EACH.to_string(), &format!("p{number}")]);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
+        children.push(command.spawn()?);
+    }
+    let mut works = Vec::new();
+    for child in children {
+        let output = child.wait_with_output().await?;
+        works.push(serde_json::from_slice(&output.stdout).context("a bench worker's words")?);
+    }
+    let callers = PROCESSES * CALLERS_EACH;
+    measure("effects, 4 processes", callers, &works, started.elapsed(), &file)
+}
+
+/// One process of several: prints what it did.
+pub(crate) async fn worker(
+    place: &Place,
+    seconds: u64,
+    callers: usize,
+    prefix: &str,
+    printer: &Printer,
+) -> Result<(), Failed> {
+    let semel = place.semel().await?;
+    let work = call_for(&semel, Duration::from_secs(seconds), callers, prefix).await?;
+    let text = serde_json::to_string(&work).map_err(anyhow::Error::from)?;
+    printer.line(&text);
+    Ok(())
+}
+
+/// Calls effects whose send costs nothing, so that only the ledger is measured.
+async fn call_for(
+    semel: &Semel,
+    time: Duration,
+    callers: usize,
+    prefix: &str,
+) -> anyhow::Result<Work> {
+    let next = Arc::new(AtomicU64::new(0));
+    let until = Instant::now() + time;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..callers {
+        let (semel, next, prefix) = (semel.clone(), next.clone(), prefix.to_owned());
+        tasks.spawn(async move {
+            let mut latencies_us = Vec::new();
+            while Instant::now() < until {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let started = Instant::now();
+                call(&semel, &format!("{prefix}-{number:010}")).await?;
+                latencies_us.push(u64::try_from(started.elapsed().as_micros())?);
+            }
+            anyhow::Ok(latencies_us)
+        });
+    }
+    let mut work = Work { effects: 0, latencies_us: Vec::new() };
+    while let Some(latencies_us) = tasks.join_next().await {
+        work.latencies_us.extend(latencies_us??);
+    }
+    work.effects = work.latencies_us.len() as u64;
+    Ok(work)
+}
+
+async fn call(semel: &Semel, key: &str) -> Result<serde_json::Value, semel::Error> {
+    semel
+        .effect("bench")
+        .key([key])
+        .input(&json!({ "request": key, "subject": "The printer is on fire" }))
+        .contract(NativeKey::hours(24))
+        .call(|intent| async move {
+            Ok(json!({ "id": "T-1", "key": intent.downstream_key(), "status": "created" }))
+        })
+        .await
+}
+
+fn measure(
+    name: &'static str,
+    concurrency: usize,
+    works: &[Work],
+    elapsed: Duration,
+    file: &Path,
+) -> anyhow::Result<Measured> {
+    let mut latencies: Vec<u64> =
+        works.iter().flat_map(|work| work.latencies_us.iter().copied()).collect();
+    latencies.sort_unstable();
+    let effects: u64 = works.iter().map(|work| work.effects).sum();
+    let (commits, bytes) = ledger_shape(file)?;
+    let rows = effects as f64 * 2.0;
+    let rows_per_commit = rows / commits;
+    let raw_per_s = raw(file, rows_per_commit, bytes)?;
+    let per_s = effects as f64 / elapsed.as_secs_f64();
+    Ok(Measured {
+        name,
+        store: "sqlite",
+        concurrency,
+        per_s,
+        p50_ms: percentile(&latencies, 0.50),
+        p99_ms: percentile(&latencies, 0.99),
+        max_ms: percentile(&latencies, 1.0),
+        rows_per_commit,
+        raw_per_s,
+        ratio: per_s * 2.0 / raw_per_s,
+    })
+}
+
+fn percentile(sorted_us: &[u64], part: f64) -> f64 {
+    let last = sorted_us.len().saturating_sub(1);
+    let index = (last as f64 * part).round() as usize;
+    sorted_us.get(index).copied().unwrap_or_default() as f64 / 1_000.0
+}
+
+/// How many commits the ledger made, and how long its rows are.
+fn ledger_shape(file: &Path) -> anyhow::Result<(f64, usize)> {
+    let connection = Connection::open(file)?;
+    let commits: i64 = connection.query_row("SELECT commits FROM meta", [], |row| row.get(0))?;
+    let bytes = "SELECT CAST(avg(length(record)) AS INTEGER) FROM effects";
+    let bytes: i64 = connection.query_row(bytes, [], |row| row.get(0))?;
+    Ok((commits.max(1) as f64, usize::try_from(bytes)?))
+}
+
+/// The bare loop: half of the rows inserted, half updated, one commit, again.
+fn raw(beside: &Path, rows_per_commit: f64, bytes: usize) -> anyhow::Result<f64> {
+    let mut connection = Connection::open(beside.with_file_name("raw.db"))?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.execute_batch("CREATE TABLE rows (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")?;
+    let (first, second) = ("x".repeat(bytes), "y".repeat(bytes));
+    let rows_per_commit = (rows_per_commit.round() as u64).max(1);
+    let started = Instant::now();
+    let mut rows: u64 = 0;
+    while started.elapsed() < Duration::from_secs(RAW_SECONDS) {
+        let transaction = connection.transaction()?;
+        for _ in 0..rows_per_commit {
+            // Row n is inserted by the even write 2n and updated by the odd one after it.
+            let (id, is_update) = (i64::try_from(rows / 2)?, rows % 2 == 1);
+            if is_update {
+                let text = "UPDATE rows SET body = ?2 WHERE id = ?1";
+                transaction.prepare_cached(text)?.execute((id, &second))?;
+            } else {
+                let text = "INSERT INTO rows (id, body) VALUES (?1, ?2)";
+                transaction.prepare_cached(text)?.execute((id, &first))?;
+            }
+            rows += 1;
+        }
+        transaction.commit()?;
+    }
+    Ok(rows as f64 / started.elapsed().as_secs_f64())
+}

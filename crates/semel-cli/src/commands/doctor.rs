@@ -1,0 +1,143 @@
+//! `semel doctor`: is everything in order, and what to do where it is not.
+
+use std::path::Path;
+
+use semel_core::effect::State;
+use semel_core::time::format_duration_ms;
+use semel_engine::Engine;
+use semel_store::sqlite::{FORMAT, Sqlite};
+use semel_store::{Query, Store};
+use serde::Serialize;
+use serde_json::json;
+
+use super::open::Place;
+use crate::exit::Failed;
+use crate::print::{Printer, Tone};
+
+#[derive(Serialize)]
+struct Finding {
+    what: &'static str,
+    ok: bool,
+    says: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+/// Below this the disk is as good as full.
+const FREE_BYTES_MIN: u64 = 256 * 1024 * 1024;
+/// A log this long is not being checkpointed.
+const LOG_BYTES_MAX: u64 = 512 * 1024 * 1024;
+
+pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> {
+    let path = place.path()?;
+    let mut findings = vec![library(), disk(&path), log(&path)];
+    match place.look() {
+        Ok(store) => {
+            findings.push(good("store", format!("{} (format {FORMAT})", path.display())));
+            findings.push(clock(store.as_ref()));
+            findings.push(quarantine(store.as_ref()));
+            let engine = Engine::new(store, "semel")?;
+            findings.push(doubts(&engine, place).await?);
+            findings.push(unattended(&engine).await?);
+        }
+        Err(failed) => {
+            let fix = failed.hint.unwrap_or_else(|| "point --store at your store".to_owned());
+            findings.push(bad("store", failed.message, &fix));
+        }
+    }
+    let ok = findings.iter().all(|finding| finding.ok);
+    if printer.wants_json() {
+        printer.json(&json!({ "ok": ok, "findings": findings }))?;
+    } else {
+        for finding in &findings {
+            let mark = match finding.ok {
+                true => printer.paint(Tone::Good, "ok  "),
+                false => printer.paint(Tone::Bad, "look"),
+            };
+            printer.line(&format!("{mark} {:11} {}", finding.what, finding.says));
+            if let Some(fix) = &finding.fix {
+                printer.line(&format!("     fix: {fix}"));
+            }
+        }
+    }
+    if ok { Ok(()) } else { Err(Failed::new("not everything is in order")) }
+}
+
+fn good(what: &'static str, says: impl Into<String>) -> Finding {
+    Finding { what, ok: true, says: says.into(), fix: None }
+}
+
+fn bad(what: &'static str, says: impl Into<String>, fix: &str) -> Finding {
+    Finding { what, ok: false, says: says.into(), fix: Some(fix.to_owned()) }
+}
+
+fn library() -> Finding {
+    good("sqlite", format!("{} (bundled)", Sqlite::library_version()))
+}
+
+fn disk(path: &Path) -> Finding {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match rustix::fs::statvfs(folder.unwrap_or(Path::new("."))) {
+        Ok(stat) => {
+            let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+            let says = format!("{} MiB free", free / 1024 / 1024);
+            if free < FREE_BYTES_MIN {
+                return bad("disk", says, "free some space: a full disk stops every effect");
+            }
+            good("disk", says)
+        }
+        Err(error) => bad("disk", error.to_string(), "create the folder of the store"),
+    }
+}
+
+fn log(path: &Path) -> Finding {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    let bytes = std::fs::metadata(name).map_or(0, |metadata| metadata.len());
+    let says = format!("{} MiB waiting to be checkpointed", bytes / 1024 / 1024);
+    if bytes > LOG_BYTES_MAX {
+        return bad("log", says, "end readers that have been open for long, such as a SQL shell");
+    }
+    good("log", says)
+}
+
+fn clock(store: &Sqlite) -> Finding {
+    if store.ground().now.wall_is_behind {
+        let fix = "set the clock: until then no native_key is resent and nothing expires";
+        return bad("clock", "the wall clock is behind the latest commit", fix);
+    }
+    good("clock", "not behind the latest commit")
+}
+
+fn quarantine(store: &Sqlite) -> Finding {
+    if store.ground().quarantine.is_some() {
+        let fix = "see docs/quarantine.md: what was lost may have been sent";
+        return bad("quarantine", "open: the store went back in time", fix);
+    }
+    good("quarantine", "closed")
+}
+
+async fn doubts(engine: &Engine, place: &Place) -> Result<Finding, Failed> {
+    let query = Query { state: Some(State::InDoubt), ..Query::all(place.namespace()?, 100) };
+    let page = engine.list(&query).await?;
+    let now = engine.store().ground().now;
+    let ages = page.effects.iter().map(|effect| now.wall.0.abs_diff(effect.created.0));
+    Ok(match ages.max() {
+        None => good("doubts", "none"),
+        Some(oldest_ms) => {
+            let more = if page.next.is_some() { " or more" } else { "" };
+            let oldest = format_duration_ms(oldest_ms / 1_000 * 1_000);
+            let says = format!("{}{more} in doubt, the oldest since {oldest}", page.effects.len());
+            bad("doubts", says, "semel effects ls --state in_doubt")
+        }
+    })
+}
+
+async fn unattended(engine: &Engine) -> Result<Finding, Failed> {
+    let found = engine.unattended(100).await?.len();
+    if found > 0 {
+        let says = format!("{found} due effects that nobody attends to");
+        return Ok(bad("unattended", says, "start the worker that brings the code for them"));
+    }
+    Ok(good("unattended", "none"))
+}

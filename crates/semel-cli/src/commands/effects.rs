@@ -1,0 +1,255 @@
+//! `semel effects`: what happened, and what a person decides about it.
+
+use semel::Json;
+use semel_core::effect::{Person, Resolution, State};
+use semel_core::record::Effect;
+use semel_core::time::Moment;
+use semel_core::wire::{AttemptView, EffectView, effect_view};
+use semel_store::Query;
+use serde_json::json;
+
+use super::open::Place;
+use crate::args;
+use crate::exit::Failed;
+use crate::print::{Printer, Tone, plain};
+
+pub(crate) async fn ls(
+    place: &Place,
+    options: &args::Ls,
+    printer: &Printer,
+) -> Result<(), Failed> {
+    let engine = place.engine_to_look()?;
+    let now = engine.store().ground().now;
+    let (effects, next) = if options.unattended {
+        let mut effects = engine.unattended(options.limit).await?;
+        let namespace = place.namespace()?;
+        effects.retain(|effect| effect.address.namespace == namespace);
+        (effects, None)
+    } else {
+        let page = engine.list(&query(place, options)?).await?;
+        (page.effects, page.next)
+    };
+    let is_shown = |effect: &&Effect| {
+        !options.overdue || effect.attempts.iter().any(|attempt| attempt.is_overdue(&now))
+    };
+    let views: Vec<_> =
+        effects.iter().filter(is_shown).map(|effect| effect_view(effect, &now)).collect();
+    if printer.wants_json() {
+        return printer.json(&json!({ "items": views, "next": next }));
+    }
+    let rows: Vec<_> = views.iter().map(|view| row(view, printer)).collect();
+    let headings = ["ACTION/KEY", "STATE", "ATTEMPTS", "CONTRACT", "CREATED", "NOTE"];
+    printer.table(&headings, &rows);
+    if views.is_empty() {
+        printer.talk("no effects; `semel demo` shows how they come about");
+    }
+    if let Some(next) = next {
+        printer.talk(&format!("more: add --after {next}"));
+    }
+    Ok(())
+}
+
+fn query(place: &Place, options: &args::Ls) -> Result<Query, Failed> {
+    let state = match options.state.as_deref() {
+        None if options.overdue => Some(State::Pending),
+        None => None,
+        Some(text) => Some(State::parse(text).ok_or_else(|| {
+            let all = State::ALL.map(State::as_str).join(", ");
+            Failed::usage(format!("`{text}` is no state; there are {all}"))
+        })?),
+    };
+    let invalid = |error: semel::Error| Failed::from(error);
+    let action = options.action.as_deref().map(semel::Action::new).transpose();
+    let key = options.key.as_deref().map(semel::Key::parse).transpose();
+    Ok(Query {
+        action: action.map_err(|error| invalid(error.into()))?,
+        key: key.map_err(|error| invalid(error.into()))?,
+        state,
+        alarmed: options.alarmed,
+        after: options.after,
+        ..Query::all(place.namespace()?, options.limit)
+    })
+}
+
+fn row(view: &EffectView, printer: &Printer) -> Vec<String> {
+    let generation = match view.generation {
+        0 => String::new(),
+        generation => format!(" (generation {generation})"),
+    };
+    let contract = view.contract.as_ref().map_or("", |contract| contract.name);
+    vec![
+        plain(&format!("{}/{}{generation}", view.action, view.key)),
+        printer.paint(tone(view.state), view.state),
+        view.attempts.len().to_string(),
+        contract.to_owned(),
+        view.created_at.clone(),
+        note(view),
+    ]
+}
+
+fn note(view: &EffectView) -> String {
+    let mut notes: Vec<&str> = view.alarms.iter().map(|alarm| alarm.kind).collect();
+    if view.overdue {
+        notes.push("overdue");
+    }
+    notes.join(", ")
+}
+
+fn tone(state: &str) -> Tone {
+    match state {
+        "done" => Tone::Good,
+        "failed" => Tone::Bad,
+        "in_doubt" | "pending" => Tone::Doubt,
+        _ => Tone::Quiet,
+    }
+}
+
+pub(crate) async fn show(
+    place: &Place,
+    options: &args::Show,
+    printer: &Printer,
+) -> Result<(), Failed> {
+    let engine = place.engine_to_look()?;
+    let address = place.address(&options.effect)?;
+    let effect = match options.generation {
+        Some(generation) => engine.generation(&address, generation).await?,
+        None => engine.effect(&address).await?,
+    };
+    print_effect(&effect, &engine.store().ground().now, printer)
+}
+
+/// The whole account of one effect.
+pub(crate) fn print_effect(
+    effect: &Effect,
+    now: &Moment,
+    printer: &Printer,
+) -> Result<(), Failed> {
+    let view = effect_view(effect, now);
+    if printer.wants_json() {
+        return printer.json(&view);
+    }
+    let name = plain(&format!("{}/{}", view.action, view.key));
+    let state = printer.paint(tone(view.state), view.state);
+    printer.line(&format!("{} is {state}", printer.paint(Tone::Strong, &name)));
+    let field = |name: &str, value: &str| {
+        printer.line(&format!("  {} {}", printer.paint(Tone::Quiet, &format!("{name:15}")), plain(value)));
+    };
+    field("id", &view.id);
+    field("version", &view.version.to_string());
+    if view.generation > 0 {
+        field("generation", &view.generation.to_string());
+    }
+    if let Some(contract) = &view.contract {
+        field("contract", contract.name);
+        field("promise", contract.promise);
+    }
+    let optional = [
+        ("downstream key", &view.downstream_key),
+        ("workflow", &view.workflow),
+        ("settled", &view.settled_at),
+        ("replays until", &view.replays_until),
+        ("failure", &view.failure),
+    ];
+    field("created", &view.created_at);
+    for (name, value) in optional {
+        if let Some(value) = value {
+            field(name, value);
+        }
+    }
+    if let Some(receipt) = &view.receipt {
+        field("receipt", receipt.text());
+    }
+    view.warnings.iter().for_each(|warning| field("warning", warning));
+    view.attempts.iter().for_each(|attempt| field("attempt", &attempt_line(attempt)));
+    for decision in &view.decisions {
+        let decision =
+            format!("{} by {}: {} ({})", decision.verdict, decision.actor, decision.reason, decision.at);
+        field("decision", &decision);
+    }
+    for alarm in &view.alarms {
+        field("alarm", &format!("{} at {}: {}", alarm.kind, alarm.at, alarm.receipt.text()));
+    }
+    if view.state == State::InDoubt.as_str() {
+        printer.line("");
+        printer.line("Nobody knows whether this happened. Look at the destination, then one of:");
+        let command = |how: &str| {
+            printer.line(&format!(
+                "  semel effects resolve '{name}' {how} --version {} --reason '…'",
+                view.version
+            ));
+        };
+        command("--done --receipt '{…}'");
+        command("--failed");
+        command("--retry");
+    }
+    Ok(())
+}
+
+fn attempt_line(attempt: &AttemptView) -> String {
+    let mut line = format!(
+        "{} {} {} under fence {} by {} at {}",
+        attempt.number,
+        attempt.kind,
+        attempt.outcome,
+        attempt.fence,
+        if attempt.worker.is_empty() { "nobody here" } else { &attempt.worker },
+        attempt.began_at,
+    );
+    if let Some(reason) = &attempt.reason {
+        line.push_str(&format!(": {reason}"));
+    }
+    if let Some(by) = attempt.by.filter(|by| *by != "worker") {
+        line.push_str(&format!(" [closed by {by}]"));
+    }
+    line
+}
+
+fn person(person: &args::Person) -> Person {
+    Person {
+        actor: person.actor.clone(),
+        reason: person.reason.clone(),
+        version: person.version,
+    }
+}
+
+pub(crate) async fn resolve(
+    place: &Place,
+    options: &args::Resolve,
+    printer: &Printer,
+) -> Result<(), Failed> {
+    let address = place.address(&options.effect)?;
+    let resolution = match (options.done, options.failed) {
+        (true, _) => {
+            let text = options.receipt.as_deref().unwrap_or("null");
+            let receipt = Json::from_text(text).map_err(|error| Failed::usage(error.to_string()))?;
+            Resolution::Done(receipt)
+        }
+        (false, true) => Resolution::Failed,
+        (false, false) => Resolution::Retry,
+    };
+    let engine = place.engine_to_decide()?;
+    let effect = engine.resolve(&address, &person(&options.person), &resolution).await?;
+    print_effect(&effect, &engine.store().ground().now, printer)
+}
+
+pub(crate) async fn supersede(
+    place: &Place,
+    options: &args::Decision,
+    printer: &Printer,
+) -> Result<(), Failed> {
+    let address = place.address(&options.effect)?;
+    let engine = place.engine_to_decide()?;
+    let effect = engine.supersede(&address, &person(&options.person)).await?;
+    print_effect(&effect, &engine.store().ground().now, printer)
+}
+
+pub(crate) async fn void(
+    place: &Place,
+    options: &args::Decision,
+    printer: &Printer,
+) -> Result<(), Failed> {
+    let address = place.address(&options.effect)?;
+    let engine = place.engine_to_decide()?;
+    let effect = engine.void(&address, &person(&options.person)).await?;
+    print_effect(&effect, &engine.store().ground().now, printer)
+}

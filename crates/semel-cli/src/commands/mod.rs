@@ -1,0 +1,47 @@
+//! One file per command.
+
+mod bench;
+mod doctor;
+mod effects;
+mod import;
+mod open;
+mod verify;
+
+pub(crate) use effects::print_effect;
+pub(crate) use open::Place;
+
+use clap::CommandFactory;
+
+use crate::args::{Args, Bench, Command, Effects};
+use crate::exit::Failed;
+use crate::print::Printer;
+use crate::{crm, demo};
+
+pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
+    let place = Place { store: args.store, namespace: args.namespace };
+    match args.command {
+        Command::Demo(options) => demo::run(&options, printer).await,
+        Command::Effects(Effects::Ls(options)) => effects::ls(&place, &options, printer).await,
+        Command::Effects(Effects::Show(options)) => effects::show(&place, &options, printer).await,
+        Command::Effects(Effects::Resolve(options)) => {
+            effects::resolve(&place, &options, printer).await
+        }
+        Command::Effects(Effects::Supersede(options)) => {
+            effects::supersede(&place, &options, printer).await
+        }
+        Command::Effects(Effects::Void(options)) => effects::void(&place, &options, printer).await,
+        Command::Effects(Effects::Import(options)) => import::run(&place, &options, printer).await,
+        Command::Verify => verify::run(&place, printer).await,
+        Command::Doctor => doctor::run(&place, printer).await,
+        Command::Bench(Bench::Ledger) => bench::ledger(printer).await,
+        Command::BenchWorker { seconds, callers, prefix } => {
+            bench::worker(&place, seconds, callers, &prefix, printer).await
+        }
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "semel", &mut std::io::stdout());
+            Ok(())
+        }
+        Command::DemoCrm { dir } => Ok(crm::serve(dir).await?),
+        Command::DemoWorker(options) => demo::worker::run(&place, &options, printer).await,
+    }
+}

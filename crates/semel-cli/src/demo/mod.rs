@@ -1,0 +1,112 @@
+//! `semel demo`: the idea in one command. A worker is killed after the CRM wrote the ticket and
+//! before anybody recorded it; then it is started again. What did the customer get?
+
+mod process;
+mod scenario;
+pub(crate) mod worker;
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::args;
+use crate::exit::Failed;
+use crate::print::{Printer, Tone};
+use process::Crm;
+use scenario::Scene;
+use worker::Protection;
+
+/// What became of one scenario, as `--json` prints it.
+#[derive(Clone, Debug, Serialize)]
+struct Outcome {
+    name: &'static str,
+    /// How often it happened, read from the destination's own file.
+    applied: usize,
+    /// What the ledger said before any person acted.
+    state: String,
+    attempts: usize,
+}
+
+const SCENES: [Protection; 6] = [
+    Protection::Unprotected,
+    Protection::NativeKey,
+    Protection::Probe,
+    Protection::Conditional,
+    Protection::Transaction,
+    Protection::AtMostOnce,
+];
+
+pub(crate) async fn run(options: &args::Demo, printer: &Printer) -> Result<(), Failed> {
+    let temporary = tempfile::tempdir().map_err(anyhow::Error::from)?;
+    let folder = match &options.keep {
+        Some(folder) => {
+            std::fs::create_dir_all(folder).map_err(anyhow::Error::from)?;
+            folder.clone()
+        }
+        None => temporary.path().to_owned(),
+    };
+    let outcomes = play(&folder, printer).await?;
+    if let Some(folder) = &options.keep {
+        printer.talk(&format!("all files are in {}", folder.display()));
+    }
+    let wrong: Vec<_> = outcomes.iter().filter(|outcome| !is_right(outcome)).collect();
+    if printer.wants_json() {
+        printer.json(&serde_json::json!({ "scenarios": outcomes }))?;
+    } else {
+        print_outcomes(&outcomes, printer);
+    }
+    match wrong.first() {
+        None => Ok(()),
+        Some(outcome) => Err(Failed::new(format!(
+            "{} applied {} times and is {}: that is not what it should be",
+            outcome.name, outcome.applied, outcome.state
+        ))),
+    }
+}
+
+async fn play(folder: &Path, printer: &Printer) -> Result<Vec<Outcome>, Failed> {
+    let crm = Crm::start(folder).await?;
+    tell(printer, "A small CRM is running, as a process of its own. For each contract a worker");
+    tell(printer, "creates one ticket there. The CRM writes it, and before the answer arrives the");
+    tell(printer, "worker is killed (SIGKILL). Then the worker is started again.\n");
+    let mut outcomes = Vec::new();
+    for protection in SCENES {
+        let scene = Scene { protection, folder, crm: &crm, printer };
+        outcomes.push(scene.play().await?);
+    }
+    Ok(outcomes)
+}
+
+fn is_right(outcome: &Outcome) -> bool {
+    match outcome.name {
+        "unprotected" => outcome.applied == 2,
+        "at_most_once" => outcome.applied == 1 && outcome.state == "in_doubt",
+        _ => outcome.applied == 1 && outcome.state == "done",
+    }
+}
+
+fn print_outcomes(outcomes: &[Outcome], printer: &Printer) {
+    printer.line("\nWhat the customer got (read from the destination's own file):\n");
+    let rows: Vec<_> = outcomes
+        .iter()
+        .map(|outcome| {
+            let tickets = match outcome.applied {
+                1 => printer.paint(Tone::Good, "1 ticket"),
+                several => printer.paint(Tone::Bad, &format!("{several} tickets")),
+            };
+            let state = match outcome.state.as_str() {
+                "in_doubt" => "in_doubt, then settled by a person".to_owned(),
+                state => state.to_owned(),
+            };
+            vec![outcome.name.to_owned(), tickets, state, outcome.attempts.to_string()]
+        })
+        .collect();
+    printer.table(&["CONTRACT", "GOT", "THE LEDGER SAID", "ATTEMPTS"], &rows);
+}
+
+/// The story is for people only.
+fn tell(printer: &Printer, text: &str) {
+    if !printer.wants_json() {
+        printer.line(text);
+    }
+}

@@ -1,0 +1,111 @@
+//! How a command ends: an exit code for scripts, a message for people.
+
+use semel::Code;
+
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+const NOT_FOUND: u8 = 3;
+const REFUSED: u8 = 4;
+const IN_DOUBT: u8 = 5;
+pub(crate) const OUR_FAULT: u8 = 70;
+const TRY_LATER: u8 = 75;
+
+/// Why a command did not do what was asked.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// The stable code, where the ledger gave one.
+    pub(crate) code: Option<Code>,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+    exit: u8,
+}
+
+impl Failed {
+    /// Something the user can mend.
+    pub(crate) fn new(message: impl Into<String>) -> Failed {
+        Failed { code: None, message: message.into(), hint: None, exit: FAILED }
+    }
+
+    /// The command line makes no sense.
+    pub(crate) fn usage(message: impl Into<String>) -> Failed {
+        Failed { exit: USAGE, ..Failed::new(message) }
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Failed {
+        Failed { exit: OUR_FAULT, code: Some(Code::Internal), ..Failed::new(message) }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failed {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    pub(crate) fn exit(&self) -> u8 {
+        self.exit
+    }
+}
+
+impl From<semel::Error> for Failed {
+    fn from(error: semel::Error) -> Failed {
+        let code = error.code();
+        Failed {
+            code: Some(code),
+            message: error.detail().to_owned(),
+            hint: Some(code.hint().to_owned()),
+            exit: exit_code(code),
+        }
+    }
+}
+
+impl From<semel_store::StoreError> for Failed {
+    fn from(error: semel_store::StoreError) -> Failed {
+        Failed::from(semel::Error::from(error))
+    }
+}
+
+impl From<anyhow::Error> for Failed {
+    fn from(error: anyhow::Error) -> Failed {
+        Failed::new(format!("{error:#}"))
+    }
+}
+
+fn exit_code(code: Code) -> u8 {
+    match code {
+        Code::KeyInvalid
+        | Code::NameInvalid
+        | Code::InputInvalid
+        | Code::DurationInvalid
+        | Code::TermsInvalid
+        | Code::RetryBeyondRetention
+        | Code::ContractNeedsLook
+        | Code::StoreUrlInvalid => USAGE,
+        Code::NotFound => NOT_FOUND,
+        Code::InputChanged
+        | Code::ContractChanged
+        | Code::TooEarly
+        | Code::AttemptSpent
+        | Code::AttemptsExhausted
+        | Code::StaleFence
+        | Code::DeadlinePassed
+        | Code::PermitLapsed
+        | Code::EffectFailed
+        | Code::Expired
+        | Code::VersionChanged
+        | Code::AlreadySettled
+        | Code::AlreadySent
+        | Code::NotSettled
+        | Code::TransactionUnsupported => REFUSED,
+        Code::InDoubt => IN_DOUBT,
+        Code::InProgress
+        | Code::NotApplied
+        | Code::RetriesExhausted
+        | Code::StoreBusy
+        | Code::StoreUnavailable => TRY_LATER,
+        Code::TransactionTooLong
+        | Code::TransactionFailed
+        | Code::StoreFull
+        | Code::StoreCorrupt
+        | Code::StoreNewer => FAILED,
+        Code::SqliteTooOld | Code::Internal => OUR_FAULT,
+    }
+}

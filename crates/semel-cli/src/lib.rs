@@ -1,0 +1,58 @@
+//! The hand: the `semel` command as a library, so that the Python package can offer it, too.
+
+mod args;
+mod commands;
+mod crm;
+mod demo;
+mod exit;
+mod print;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::Args;
+use exit::Failed;
+use print::Printer;
+
+/// Runs one command line and returns its exit code.
+pub fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = match Args::try_parse_from(line) {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version are no mistakes; clap knows which stream each belongs to.
+            let _ = error.print();
+            return ExitCode::from(u8::from(error.use_stderr()) * 2);
+        }
+    };
+    start_logging();
+    let printer = Printer::new(args.json);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            printer.error(&Failed::internal(format!("no runtime: {error}")));
+            return ExitCode::from(exit::OUR_FAULT);
+        }
+    };
+    match runtime.block_on(commands::run(args, &printer)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            printer.error(&failed);
+            ExitCode::from(failed.exit())
+        }
+    }
+}
+
+/// Talk goes to stderr; what is asked for with `RUST_LOG` is shown, by default only warnings.
+fn start_logging() {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("RUST_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    let set = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .try_init();
+    // A program that embeds us may have set up its own.
+    drop(set);
+}

@@ -1,0 +1,508 @@
+//! A random walk over the whole machine, against a destination that counts. Whatever happens, in
+//! whatever order, the promises of the contract hold after every step.
+
+use std::collections::BTreeMap;
+
+use semel_core::effect::{
+    Abort, Begin, Decision, Ground, Person, Refusal, Report, Resolution, Settle, State, Sweep,
+};
+use semel_core::fingerprint::Rule;
+use semel_core::json::Json;
+use semel_core::key::{Action, Address, Key, Namespace};
+use semel_core::record::{self, Contract, Effect, Kind};
+use semel_core::{effect, verify};
+
+use crate::world::{Answer, RETENTION_MS, Worker, World};
+
+const SEEDS: u64 = 40;
+const STEPS: usize = 130;
+
+#[test]
+fn inv_i7_native_key_applies_once_through_any_fault_while_the_key_is_kept() {
+    walk_all(Contract::NativeKey { retention_ms: RETENTION_MS }, Honesty::Truthful);
+}
+
+#[test]
+fn inv_i7_probe_applies_once_through_any_fault_given_the_settle_window() {
+    walk_all(Contract::Probe { first: false }, Honesty::Truthful);
+    walk_all(Contract::Probe { first: true }, Honesty::Truthful);
+}
+
+#[test]
+fn inv_i7_at_most_once_applies_once_when_people_tell_the_truth() {
+    walk_all(Contract::AtMostOnce, Honesty::Truthful);
+}
+
+#[test]
+fn inv_i7_at_most_once_applies_once_per_authorisation_when_people_do_not_look() {
+    walk_all(Contract::AtMostOnce, Honesty::Careless);
+}
+
+#[test]
+fn inv_i8_conditional_and_harmless_are_done_only_when_applied() {
+    walk_all(Contract::Conditional, Honesty::Truthful);
+    walk_all(Contract::Harmless, Honesty::Truthful);
+}
+
+/// Whether people look at the destination before they say that nothing happened.
+#[derive(Clone, Copy, PartialEq)]
+enum Honesty {
+    Truthful,
+    Careless,
+}
+
+fn walk_all(contract: Contract, honesty: Honesty) {
+    for seed in 1..=SEEDS {
+        let mut walk = Walk::new(seed, contract, honesty);
+        for step in 0..STEPS {
+            walk.at = format!("seed {seed}, step {step}, {contract:?}");
+            walk.step();
+            walk.check();
+        }
+        walk.settle_down();
+    }
+}
+
+struct Walk {
+    world: World,
+    honesty: Honesty,
+    calls: u32,
+    /// Where we are, for the message of a failed check.
+    at: String,
+    fence_max: u64,
+    /// The first receipt of each generation.
+    receipts: BTreeMap<u32, Json>,
+    /// Retries that people granted without looking, for all keys.
+    blind_retries: usize,
+    /// The version that was last written and read back.
+    stored: Option<(u32, u64)>,
+}
+
+impl Walk {
+    fn new(seed: u64, contract: Contract, honesty: Honesty) -> Walk {
+        Walk {
+            world: World::new(seed * 7_919, contract),
+            honesty,
+            calls: 0,
+            at: String::new(),
+            fence_max: 0,
+            receipts: BTreeMap::new(),
+            blind_retries: 0,
+            stored: None,
+        }
+    }
+
+    fn step(&mut self) {
+        match self.world.chance.below(100) {
+            0..=17 => self.begin(),
+            18..=21 => self.begin_with_other_input(),
+            22..=37 => self.let_somebody(Self::act),
+            38..=49 => self.let_somebody(Self::report),
+            50..=53 => self.let_somebody(Self::renew),
+            54..=56 => self.let_somebody(Self::ask_again),
+            57..=63 => self.world.land_any(),
+            64..=66 => self.let_somebody(Self::crash),
+            67..=69 => self.let_somebody(Self::prove_death),
+            70..=72 => self.lapse(),
+            73..=77 => self.decide(),
+            78 => self.supersede_or_void(),
+            79..=80 => self.sweep(),
+            81 => self.world.reboot(),
+            82..=83 => self.world.step_wall(),
+            84..=85 => self.world.back_up(),
+            86 => self.restore(),
+            87 => self.close_quarantine(),
+            _ => self.wait(),
+        }
+    }
+
+    fn wait(&mut self) {
+        let chance = &mut self.world.chance;
+        let ms = match chance.below(20) {
+            0..=6 => chance.below(3_000),
+            7..=11 => chance.below(40_000),
+            12..=16 => chance.below(200_000),
+            17..=18 => chance.below(1_500_000),
+            _ if chance.percent(10) => 800 * 86_400_000,
+            _ => chance.below(3 * 3_600_000),
+        };
+        self.world.pass(ms);
+    }
+
+    fn ground(&self) -> Ground {
+        let World { epoch, quarantine, .. } = self.world;
+        Ground { now: self.world.now(), epoch, quarantine }
+    }
+
+    fn ask(&mut self) -> Begin {
+        self.calls += 1;
+        Begin {
+            address: address(),
+            input: json(r#"{"order":42}"#),
+            rule: Rule::All,
+            declared: self.world.declared(),
+            downstream_key: None,
+            attempt_id: format!("a{}", self.calls),
+            worker: format!("w{}", self.calls),
+            session: Some(format!("s{}", self.calls)),
+            can_look: self.world.chance.percent(10),
+            workflow: None,
+            run: None,
+        }
+    }
+
+    fn begin(&mut self) {
+        let ask = self.ask();
+        self.check_due(&ask);
+        match effect::begin(self.world.rows.last(), &ask, &self.ground()) {
+            Ok(Decision::Arm(effect, permit)) => {
+                assert!(permit.fence > self.fence_max, "{}: fences grow", self.at);
+                self.fence_max = permit.fence;
+                let session = ask.session.clone().expect("set above");
+                self.world.arm(&ask.attempt_id, &session, effect.generation, permit);
+                self.keep(*effect);
+            }
+            Ok(Decision::Doubt(effect)) => {
+                self.fence_max = self.fence_max.max(effect.last_fence());
+                self.keep(*effect);
+            }
+            Ok(Decision::Resume(_)) => panic!("{}: resumed a new id", self.at),
+            Ok(Decision::Replay(_) | Decision::Failed(_)) | Err(_) => {}
+        }
+    }
+
+    fn begin_with_other_input(&mut self) {
+        let ask = Begin { input: json(r#"{"order":43}"#), ..self.ask() };
+        let Some(effect) = self.world.rows.last() else { return };
+        if effect.plan.is_some() {
+            let refusal = effect::begin(Some(effect), &ask, &self.ground());
+            assert_eq!(refusal, Err(Refusal::InputChanged), "{}", self.at);
+        }
+    }
+
+    /// The job must wake exactly when a `begin` could do something.
+    fn check_due(&self, ask: &Begin) {
+        let now = self.world.now();
+        let doubted = |effect: &&Effect| effect.state(&now) == State::InDoubt;
+        let Some(effect) = self.world.rows.last().filter(doubted) else { return };
+        if self.world.quarantine.is_some() {
+            return; // `due` is about the row alone
+        }
+        let due_ms = effect.due(&now).map(|due| now.until(due));
+        let plain = Begin { can_look: false, ..ask.clone() };
+        let answer_ms = match effect::begin(Some(effect), &plain, &self.ground()) {
+            Ok(Decision::Arm(..)) => Some(0),
+            Err(Refusal::InDoubt { retry_after_ms, .. }) => retry_after_ms,
+            Err(Refusal::InProgress { retry_after_ms }) => Some(retry_after_ms),
+            Err(Refusal::AttemptsExhausted) => return,
+            other => panic!("{}: {other:?}", self.at),
+        };
+        assert_eq!(due_ms, answer_ms, "{}: due and begin disagree", self.at);
+    }
+
+    /// Lets one of the latest workers do something.
+    fn let_somebody(&mut self, act: fn(&mut Walk, usize)) {
+        let count = self.world.workers.len();
+        if count > 0 {
+            let back = self.world.chance.below(count.min(4) as u64);
+            act(self, count - 1 - usize::try_from(back).expect("small"));
+        }
+    }
+
+    fn act(&mut self, index: usize) {
+        match self.world.workers[index].permit.kind {
+            Kind::Send => self.world.send(index),
+            Kind::Look => self.world.look(index),
+            Kind::Assumed => unreachable!("nobody holds one"),
+        }
+    }
+
+    fn crash(&mut self, index: usize) {
+        self.world.kill(index);
+    }
+
+    /// A worker whose answer was lost presents its id again; one that has its permit never does.
+    fn ask_again(&mut self, index: usize) {
+        let worker = self.world.workers[index].clone();
+        if !worker.waits_for_answer || !worker.is_alive {
+            return;
+        }
+        let ask = Begin { attempt_id: worker.id.clone(), ..self.ask() };
+        match effect::begin(self.world.rows.last(), &ask, &self.ground()) {
+            Ok(Decision::Resume(permit)) => {
+                assert!(permit.resumed && permit.fence == worker.permit.fence, "{}", self.at);
+                self.world.workers[index].permit = permit;
+                self.world.workers[index].waits_for_answer = false;
+            }
+            Ok(Decision::Replay(_) | Decision::Failed(_)) => {}
+            Err(refusal) => {
+                let spent = matches!(refusal, Refusal::AttemptSpent | Refusal::Expired);
+                let is_over =
+                    self.world.rows.last().map(|row| row.generation) != Some(worker.generation);
+                assert!(spent || is_over || self.world.epoch > 0, "{}: {refusal:?}", self.at);
+            }
+            // Its commit was lost with the store's tail, or its generation is over.
+            Ok(Decision::Arm(..) | Decision::Doubt(_)) => {}
+        }
+    }
+
+    fn report(&mut self, index: usize) {
+        let worker = self.world.workers[index].clone();
+        if worker.waits_for_answer || !worker.is_alive {
+            return;
+        }
+        let reason = "as the destination said".to_owned();
+        let report = match &worker.answer {
+            Some(Answer::Object(object)) => Report::Receipt(json(object)),
+            Some(Answer::Found(found)) => match found.as_slice() {
+                [] => Report::NotApplied { reason, last: false },
+                [one] => Report::Receipt(json(one)),
+                [one, more @ ..] => {
+                    Report::Receipts(json(one), more.iter().map(|text| json(text)).collect())
+                }
+            },
+            Some(Answer::Refused) => {
+                Report::NotApplied { reason, last: worker.permit.fence.is_multiple_of(3) }
+            }
+            // Who has not looked cannot say that it is absent.
+            None if worker.has_sent
+                || worker.permit.kind == Kind::Look
+                || self.world.chance.percent(50) =>
+            {
+                Report::Unknown { reason, key_not_used: false }
+            }
+            None => {
+                // It never sent and will not: that is a proof.
+                self.world.workers[index].has_sent = true;
+                self.world.workers[index].answer = Some(Answer::Refused);
+                Report::NotApplied { reason, last: false }
+            }
+        };
+        if let Report::Unknown { .. } = report {
+            self.world.give_up(index);
+        }
+        self.settle(&worker, report);
+    }
+
+    fn settle(&mut self, worker: &Worker, report: Report) {
+        let now = self.world.now();
+        let delay = self.world.chance.percent(30).then(|| self.world.chance.below(20_000));
+        let ask = Settle { fence: worker.permit.fence, report, retry_after_ms: delay };
+        let row = self.world.rows.iter_mut().find(|row| row.generation == worker.generation);
+        let Some(row) = row else { return };
+        let Ok(settled) = effect::settle(row, &ask, &now) else { return };
+        if let Some(next) = settled.effect {
+            *row = next;
+        }
+        let again = effect::settle(row, &ask, &now).map(|settled| settled.effect);
+        assert_eq!(again, Ok(None), "{}: a repeated word changes nothing", self.at);
+    }
+
+    fn renew(&mut self, index: usize) {
+        let worker = self.world.workers[index].clone();
+        if worker.waits_for_answer || !worker.is_alive || worker.has_said_unknown {
+            return;
+        }
+        let now = self.world.now();
+        let endless = self.world.chance.percent(30);
+        let abort = if endless { Abort::Impossible } else { Abort::Possible };
+        let row = self.world.rows.iter_mut().find(|row| row.generation == worker.generation);
+        let Some(row) = row else { return };
+        if let Ok(next) = effect::renew(row, worker.permit.fence, abort, &now) {
+            *row = next;
+            let lease_until = row.holder(&now).expect("just renewed").lease_until;
+            self.world.extend(index, lease_until);
+        }
+    }
+
+    fn prove_death(&mut self, index: usize) {
+        let now = self.world.now();
+        let Worker { is_alive, session, generation, .. } = self.world.workers[index].clone();
+        let row = self.world.rows.iter_mut().find(|row| row.generation == generation);
+        if let Some(row) = row.filter(|_| !is_alive)
+            && let Some(next) = effect::died(row, &session, &now)
+        {
+            *row = next;
+        }
+    }
+
+    fn lapse(&mut self) {
+        let now = self.world.now();
+        for row in &mut self.world.rows {
+            if let Some(next) = effect::lapse(row, &now) {
+                *row = next;
+            }
+        }
+    }
+
+    fn person(&self, effect: &Effect) -> Person {
+        let (actor, reason) = ("ada".into(), "seen at the provider".into());
+        Person { actor, reason, version: effect.version }
+    }
+
+    /// A person looks at the destination and says what is there, once the window has passed.
+    fn decide(&mut self) {
+        let now = self.world.now();
+        let Some(effect) = self.world.rows.last().cloned() else { return };
+        let person = self.person(&effect);
+        if self.world.quarantine.is_some() && !self.world.is_quiet() {
+            return; // `resolve` cannot know of requests that the store has forgotten
+        }
+        let key = effect.plan.as_ref().map(|plan| plan.downstream_key.clone());
+        let found = key.map(|key| self.world.objects(&key)).unwrap_or_default();
+        let is_blind = self.honesty == Honesty::Careless && self.world.chance.percent(50);
+        let retry = effect::resolve(&effect, &person, &Resolution::Retry, &now);
+        let next = match found.first() {
+            _ if is_blind => {
+                self.blind_retries += usize::from(retry.is_ok());
+                retry
+            }
+            Some(object) => {
+                effect::resolve(&effect, &person, &Resolution::Done(json(object)), &now)
+            }
+            // Whoever would be told "too early" does not yet know that it failed, either.
+            None if retry.is_ok() && self.world.is_quiet() && self.world.chance.percent(30) => {
+                effect::resolve(&effect, &person, &Resolution::Failed, &now)
+            }
+            None => retry,
+        };
+        if let Ok(next) = next {
+            self.keep(next);
+        }
+    }
+
+    fn supersede_or_void(&mut self) {
+        let now = self.world.now();
+        let Some(effect) = self.world.rows.last().cloned() else { return };
+        let person = self.person(&effect);
+        if let Ok((old, new)) = effect::supersede(&effect, &person, &now) {
+            self.keep(old);
+            self.world.rows.push(new);
+        } else if let Ok(next) = effect::void(&effect, &person, &now)
+            && self.world.quarantine.is_none()
+        {
+            self.keep(next);
+        }
+    }
+
+    fn sweep(&mut self) {
+        let now = self.world.now();
+        let Some(effect) = self.world.rows.last() else { return };
+        match effect::sweep(effect, &now) {
+            Sweep::Keep => {}
+            Sweep::Tombstone(tombstone) => {
+                self.receipts.remove(&tombstone.generation);
+                self.keep(*tombstone);
+            }
+            Sweep::Remove => {
+                self.world.forget();
+                self.receipts.clear();
+                self.fence_max = 0;
+            }
+        }
+    }
+
+    fn restore(&mut self) {
+        self.world.restore();
+        self.receipts.clear();
+    }
+
+    /// The operator closes a quarantine when nothing is under way and all that exists is known.
+    fn close_quarantine(&mut self) {
+        let now = self.world.now();
+        let known = |key: &String| {
+            self.world.rows.iter().any(|row| {
+                let has_key = row.plan.as_ref().is_some_and(|plan| plan.downstream_key == *key);
+                has_key && matches!(row.state(&now), State::Done)
+            })
+        };
+        if self.world.is_quiet() && self.world.applied_keys().iter().all(known) {
+            self.world.quarantine = None;
+        }
+    }
+
+    fn keep(&mut self, effect: Effect) {
+        match self.world.rows.iter_mut().find(|row| row.generation == effect.generation) {
+            Some(row) => {
+                assert_eq!(effect.version, row.version + 1, "{}: one version a write", self.at);
+                *row = effect;
+            }
+            None => self.world.rows.push(effect),
+        }
+    }
+
+    fn check(&mut self) {
+        let now = self.world.now();
+        for row in &self.world.rows {
+            assert_eq!(verify::check(row, &now), [], "{}: {row:#?}", self.at);
+            let name = (row.generation, row.version);
+            if self.stored != Some(name) {
+                self.stored = Some(name);
+                assert_eq!(record::decode(&record::encode(row)).as_ref(), Ok(row), "{}", self.at);
+            }
+            if let Some(receipt) = row.receipt() {
+                let first = self.receipts.entry(row.generation).or_insert_with(|| receipt.clone());
+                assert_eq!(first, receipt, "{}: a receipt changed", self.at);
+            }
+            let Some(plan) = &row.plan else { continue };
+            let applied = self.world.objects(&plan.downstream_key).len();
+            self.check_counts(row, row.state(&now), applied);
+        }
+    }
+
+    fn check_counts(&self, row: &Effect, state: State, applied: usize) {
+        let at = &self.at;
+        let bound = match self.world.contract {
+            Contract::NativeKey { .. } | Contract::Probe { .. } | Contract::Conditional => 1,
+            Contract::AtMostOnce => 1 + self.blind_retries,
+            Contract::Harmless | Contract::Transaction => usize::MAX,
+        };
+        assert!(applied <= bound, "{at}: applied {applied} times");
+        match state {
+            State::Done => assert!(applied >= 1, "{at}: done, but nothing was applied"),
+            State::Failed if row.is_disputed() || self.blind_retries > 0 => {}
+            State::Failed | State::Void => assert_eq!(applied, 0, "{at}: {state}, but applied"),
+            State::Planned | State::Pending | State::InDoubt | State::Expired => {}
+        }
+    }
+
+    /// The faults stop. With workers that work and people who look, every effect ends: nothing
+    /// goes round for ever.
+    fn settle_down(&mut self) {
+        self.world.step_wall_right();
+        for round in 0..40 {
+            self.at = format!("{}, calm {round}", self.at);
+            self.world.pass(10 * 60_000);
+            let now = self.world.now();
+            let state = self.world.rows.last().map(|row| row.state(&now));
+            if matches!(state, Some(State::Done | State::Failed | State::Expired)) {
+                return;
+            }
+            self.begin();
+            if let Some(worker) = self.world.workers.last_mut() {
+                worker.waits_for_answer = false;
+            }
+            if let Some(last) = self.world.workers.len().checked_sub(1) {
+                self.act(last);
+                self.world.land_any();
+                self.report(last);
+            }
+            self.check();
+            self.decide();
+            self.check();
+        }
+        panic!("{}: it goes round for ever: {:#?}", self.at, self.world.rows.last());
+    }
+}
+
+fn address() -> Address {
+    Address {
+        namespace: Namespace::default(),
+        action: Action::new("crm-ticket").expect("a name"),
+        key: Key::from_text("42").expect("a key"),
+    }
+}
+
+fn json(text: &str) -> Json {
+    Json::from_text(text).expect("valid JSON")
+}

@@ -1,0 +1,67 @@
+//! A caller may leave while its attempt is being armed: the store then holds a permit that nobody
+//! will use. Nothing was sent under it, and this is the only place that knows.
+
+use semel_core::effect::{Ground, Report, Settle};
+use semel_core::record::Effect;
+use tokio::runtime::Handle;
+
+use crate::{Engine, Error};
+
+/// Whether the caller can come back for its attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Returns {
+    /// It brought the attempt id, and resumes by it.
+    ById,
+    Never,
+}
+
+/// Takes an attempt back when its caller leaves before the store has answered.
+pub(crate) struct Recall<'a> {
+    engine: &'a Engine,
+    returns: Returns,
+    arming: Option<(Effect, Ground)>,
+}
+
+impl<'a> Recall<'a> {
+    pub(crate) fn new(engine: &'a Engine, returns: Returns) -> Recall<'a> {
+        Recall { engine, returns, arming: None }
+    }
+
+    /// From here on the attempt may be durable.
+    pub(crate) fn arm(&mut self, effect: &Effect, ground: &Ground) {
+        if self.returns == Returns::Never {
+            self.arming = Some((effect.clone(), *ground));
+        }
+    }
+
+    /// The store has answered, and the caller has heard it.
+    pub(crate) fn answered(&mut self) {
+        self.arming = None;
+    }
+}
+
+impl Drop for Recall<'_> {
+    fn drop(&mut self) {
+        let Some((effect, ground)) = self.arming.take() else { return };
+        // Without a runtime the lease lapses, and the attempt is in doubt like any cut one.
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(take_back(self.engine.clone(), effect, ground));
+        }
+    }
+}
+
+async fn take_back(engine: Engine, effect: Effect, ground: Ground) {
+    let address = effect.address.clone();
+    if let Err(error) = try_take_back(&engine, effect, &ground).await {
+        tracing::warn!(effect = %address, %error, "an attempt whose caller left was not closed");
+    }
+}
+
+/// The same batch again: now it is certain whether the attempt exists, and it can be closed.
+async fn try_take_back(engine: &Engine, effect: Effect, ground: &Ground) -> Result<(), Error> {
+    engine.write(&effect, ground).await?;
+    let reason = "the caller left before anything was sent".to_owned();
+    let report = Report::NotApplied { reason, last: false };
+    let fence = effect.last_fence();
+    engine.settle_on(effect, &Settle { fence, report, retry_after_ms: None }).await.map(|_| ())
+}

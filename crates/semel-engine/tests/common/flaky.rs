@@ -1,0 +1,144 @@
+//! A store that fails as it is told, and otherwise does what the one below does.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use semel_core::effect::Ground;
+use semel_core::key::Address;
+use semel_core::record::Effect;
+use semel_store::{
+    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError,
+};
+use tokio::sync::watch;
+
+/// How one commit goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// Goes right.
+    None,
+    /// Committed, and the answer is lost.
+    AnswerLost,
+    /// Not committed, and nobody knows.
+    RequestLost,
+    Unavailable,
+    Full,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Fault; 4] =
+        [Fault::AnswerLost, Fault::RequestLost, Fault::Unavailable, Fault::Full];
+}
+
+/// Wraps a store and takes one fault per commit from a list; beyond it all goes right.
+pub(crate) struct Flaky {
+    below: Arc<dyn Store>,
+    faults: Mutex<VecDeque<Fault>>,
+    /// Whether reads fail, too.
+    blind: Mutex<bool>,
+    commits: Mutex<u32>,
+}
+
+impl Flaky {
+    pub(crate) fn new(below: Arc<dyn Store>) -> Arc<Flaky> {
+        let (faults, blind, commits) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Arc::new(Flaky { below, faults, blind, commits })
+    }
+
+    /// The next commits go wrong like this.
+    pub(crate) fn plan(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.faults.lock().expect("no panic").extend(faults);
+    }
+
+    pub(crate) fn set_blind(&self, blind: bool) {
+        *self.blind.lock().expect("no panic") = blind;
+    }
+
+    /// How many commits were asked for.
+    pub(crate) fn commits(&self) -> u32 {
+        *self.commits.lock().expect("no panic")
+    }
+
+    fn see(&self) -> Result<(), StoreError> {
+        if *self.blind.lock().expect("no panic") { Err(gone()) } else { Ok(()) }
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Unavailable("as planned".into())
+}
+
+#[async_trait]
+impl Store for Flaky {
+    fn ground(&self) -> Ground {
+        self.below.ground()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.below.clock()
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
+        *self.commits.lock().expect("no panic") += 1;
+        let fault = self.faults.lock().expect("no panic").pop_front();
+        match fault.unwrap_or(Fault::None) {
+            Fault::None => self.below.commit(batch).await,
+            Fault::AnswerLost => {
+                self.below.commit(batch).await?;
+                Err(CommitError::Unknown)
+            }
+            Fault::RequestLost => Err(CommitError::Unknown),
+            Fault::Unavailable => Err(gone().into()),
+            Fault::Full => Err(StoreError::Full("as planned".into()).into()),
+        }
+    }
+
+    async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {
+        self.see()?;
+        self.below.load(address).await
+    }
+
+    async fn load_generation(
+        &self,
+        address: &Address,
+        generation: u32,
+    ) -> Result<Option<Effect>, StoreError> {
+        self.see()?;
+        self.below.load_generation(address, generation).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+        self.see()?;
+        self.below.list(query).await
+    }
+
+    async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {
+        self.see()?;
+        self.below.due(after, limit).await
+    }
+
+    async fn sweepable(&self, limit: usize) -> Result<Vec<Effect>, StoreError> {
+        self.see()?;
+        self.below.sweepable(limit).await
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.below.session()
+    }
+
+    fn is_dead(&self, session: &str) -> bool {
+        self.below.is_dead(session)
+    }
+
+    fn dead_sessions(&self) -> Vec<String> {
+        self.below.dead_sessions()
+    }
+
+    fn bury(&self, session: &str) {
+        self.below.bury(session);
+    }
+
+    fn hints(&self) -> watch::Receiver<u64> {
+        self.below.hints()
+    }
+}

@@ -1,0 +1,14 @@
+//! The engine against a clock moved by hand, on the memory store and on real files.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod attach;
+mod attempt;
+mod fault;
+mod job;
+mod people;
+mod quarantine;
+mod retention;
+mod retry;
+mod transaction;

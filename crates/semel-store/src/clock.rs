@@ -1,0 +1,110 @@
+//! Real time, and time that tests move by hand.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+
+/// A clock: both kinds of time, and the patience to wait for them.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    Real,
+    Manual(Arc<ManualClock>),
+}
+
+/// One reading, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    pub(crate) wall_ms: i64,
+    pub(crate) boot_ms: i64,
+}
+
+impl Clock {
+    pub(crate) fn read(&self) -> Reading {
+        match self {
+            Clock::Real => Reading { wall_ms: real_wall_ms(), boot_ms: real_boot_ms() },
+            Clock::Manual(clock) => clock.read(),
+        }
+    }
+
+    /// Which boot of which machine this is.
+    pub(crate) fn boot_id(&self) -> String {
+        match self {
+            // Without it two boots cannot be told apart, so each opening counts as a new one.
+            Clock::Real => std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+                .map(|id| id.trim().to_owned())
+                .unwrap_or_else(|_| format!("unknown since {}", real_wall_ms())),
+            Clock::Manual(clock) => lock(&clock.boot_id).clone(),
+        }
+    }
+
+    /// Waits for a time on the steady clock to pass.
+    pub async fn sleep_ms(&self, ms: u64) {
+        match self {
+            Clock::Real => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Clock::Manual(clock) => clock.sleep_ms(ms).await,
+        }
+    }
+}
+
+/// A clock that stands still until a test moves it.
+#[derive(Debug)]
+pub struct ManualClock {
+    reading: watch::Sender<(i64, i64)>,
+    boot_id: Mutex<String>,
+}
+
+impl ManualClock {
+    /// Starts at a wall time, one minute after boot.
+    pub fn new(wall_ms: i64) -> Arc<ManualClock> {
+        let (reading, _) = watch::channel((wall_ms, 60_000));
+        Arc::new(ManualClock { reading, boot_id: Mutex::new("boot-1".to_owned()) })
+    }
+
+    /// Both clocks go forward.
+    pub fn advance_ms(&self, ms: u64) {
+        let ms = i64::try_from(ms).expect("a test's time is short");
+        self.reading.send_modify(|(wall, boot)| {
+            *wall += ms;
+            *boot += ms;
+        });
+    }
+
+    /// The wall clock steps, forward or back; the steady one does not.
+    pub fn step_wall_ms(&self, ms: i64) {
+        self.reading.send_modify(|(wall, _)| *wall += ms);
+    }
+
+    /// The machine restarts: another boot, whose steady clock starts at zero.
+    pub fn reboot(&self, boot_id: &str) {
+        boot_id.clone_into(&mut lock(&self.boot_id));
+        self.reading.send_modify(|(_, boot)| *boot = 0);
+    }
+
+    fn read(&self) -> Reading {
+        let (wall_ms, boot_ms) = *self.reading.borrow();
+        Reading { wall_ms, boot_ms }
+    }
+
+    async fn sleep_ms(&self, ms: u64) {
+        let until = self.read().boot_ms.saturating_add_unsigned(ms);
+        let mut reading = self.reading.subscribe();
+        // An error means that the clock is gone, and with it whoever could move it.
+        let _ = reading.wait_for(|(_, boot)| *boot >= until).await;
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn real_wall_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Counts suspend, unlike `Instant`: a laptop that slept has lost its leases.
+fn real_boot_ms() -> i64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    now.tv_sec * 1_000 + now.tv_nsec / 1_000_000
+}

@@ -1,0 +1,74 @@
+//! What every store must do, as functions over any store: one law each, named after what holds.
+//!
+//! A law gets a store that is empty and its own, and panics when the store breaks it. It needs no
+//! clock that stands still: what is due and what is not is written hours apart.
+
+mod guards;
+mod making;
+mod races;
+mod reads;
+
+pub use guards::{
+    a_batch_of_nothing_is_done, a_batch_whose_second_guard_fails_writes_nothing,
+    a_committed_batch_repeated_is_done_and_changes_nothing, a_missing_row_cannot_be_updated,
+    a_repeat_after_somebody_else_moved_on_is_stale, a_row_is_inserted_once,
+    guards_see_the_writes_before_them, remove_takes_all_generations_at_the_newest_version,
+    stale_brings_the_newest_row_of_each_write, update_needs_the_version_before,
+};
+pub use making::{address, armed, begin, done, insert, superseded, update};
+pub use races::{inv_i1_one_of_many_inserts_wins, inv_i1_one_of_many_updates_wins};
+pub use races::{many_keys_at_once_are_all_written, readers_never_see_half_a_batch};
+pub use reads::{
+    an_empty_store_answers_everything, cursors_survive_writes_between_pages,
+    due_is_in_order_with_a_cursor_and_the_next, effects_come_back_as_they_were_written,
+    generations_are_loaded_apart, lists_are_filtered, lists_are_paged_newest_first,
+    names_are_never_mixed_up, sweepable_is_in_order_of_its_time,
+};
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::Store;
+
+/// A store that a law has for itself.
+pub type Subject = Arc<dyn Store>;
+
+type Run = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs all laws, each on a store of its own.
+pub async fn run_all<F, S>(mut fresh: F)
+where
+    F: FnMut() -> S,
+    S: Future<Output = Subject>,
+{
+    for law in LAWS {
+        law(fresh().await).await;
+    }
+}
+
+/// All laws, in reading order.
+const LAWS: [fn(Subject) -> Run; 23] = [
+    |store| Box::pin(a_row_is_inserted_once(store)),
+    |store| Box::pin(update_needs_the_version_before(store)),
+    |store| Box::pin(a_missing_row_cannot_be_updated(store)),
+    |store| Box::pin(stale_brings_the_newest_row_of_each_write(store)),
+    |store| Box::pin(a_batch_whose_second_guard_fails_writes_nothing(store)),
+    |store| Box::pin(guards_see_the_writes_before_them(store)),
+    |store| Box::pin(a_batch_of_nothing_is_done(store)),
+    |store| Box::pin(a_committed_batch_repeated_is_done_and_changes_nothing(store)),
+    |store| Box::pin(a_repeat_after_somebody_else_moved_on_is_stale(store)),
+    |store| Box::pin(remove_takes_all_generations_at_the_newest_version(store)),
+    |store| Box::pin(an_empty_store_answers_everything(store)),
+    |store| Box::pin(effects_come_back_as_they_were_written(store)),
+    |store| Box::pin(generations_are_loaded_apart(store)),
+    |store| Box::pin(names_are_never_mixed_up(store)),
+    |store| Box::pin(lists_are_filtered(store)),
+    |store| Box::pin(lists_are_paged_newest_first(store)),
+    |store| Box::pin(cursors_survive_writes_between_pages(store)),
+    |store| Box::pin(due_is_in_order_with_a_cursor_and_the_next(store)),
+    |store| Box::pin(sweepable_is_in_order_of_its_time(store)),
+    |store| Box::pin(inv_i1_one_of_many_inserts_wins(store)),
+    |store| Box::pin(inv_i1_one_of_many_updates_wins(store)),
+    |store| Box::pin(many_keys_at_once_are_all_written(store)),
+    |store| Box::pin(readers_never_see_half_a_batch(store)),
+];

@@ -1,0 +1,107 @@
+//! One process moves the log into the database, whoever writes. The lock elects it; when it dies
+//! the next one in the kernel's queue takes over.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::reader::spawn;
+use super::turnstile::{Turnstile, lock_file, wait_for};
+use super::{side_folder, stop_if_the_disk_failed, store_error};
+use crate::StoreError;
+
+/// How often the elected process looks at the size of the log.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// From here on the log is copied beside the writers.
+const COPY_BYTES: u64 = 4 * 1024 * 1024;
+/// From here on the writers wait while the rest is copied and the log starts anew.
+const RESTART_BYTES: u64 = 64 * 1024 * 1024;
+/// How long the writers wait for readers of an old state before the log may start anew: a reader
+/// that never ends may let the log grow, but not stop the writers.
+const READERS_WAIT: Duration = Duration::from_millis(100);
+/// The pause after a checkpoint that could not finish.
+const LOOK_AGAIN: Duration = Duration::from_secs(2);
+
+pub(super) struct Checkpointer {
+    closed: Arc<AtomicBool>,
+}
+
+impl Checkpointer {
+    pub(super) fn start(path: &Path, connection: Connection) -> Result<Checkpointer, StoreError> {
+        let patience = connection.busy_timeout(READERS_WAIT);
+        patience.map_err(|error| store_error(&error))?;
+        let folder = side_folder(path);
+        let lock = lock_file(&folder, "checkpointer")?;
+        let turnstile = Turnstile::open(&folder)?;
+        let wal = wal_path(path);
+        let closed = Arc::new(AtomicBool::new(false));
+        let is_closed = closed.clone();
+        spawn("semel-checkpointer", move || {
+            // Blocks until elected. A store that was closed meanwhile passes the lock on.
+            if wait_for(&lock).is_err() {
+                return;
+            }
+            while !is_closed.load(Ordering::Relaxed) {
+                let bytes = std::fs::metadata(&wal).map_or(0, |metadata| metadata.len());
+                let pause = match checkpoint(&connection, &turnstile, bytes) {
+                    Ok(Copied::All) => LOOK_EVERY,
+                    Ok(Copied::HeldBack) => LOOK_AGAIN,
+                    Err(error) => {
+                        tracing::warn!(%error, "the checkpoint failed; it is tried again");
+                        LOOK_AGAIN
+                    }
+                };
+                std::thread::sleep(pause);
+            }
+        })?;
+        Ok(Checkpointer { closed })
+    }
+}
+
+impl Drop for Checkpointer {
+    fn drop(&mut self) {
+        self.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// How far a checkpoint came.
+enum Copied {
+    All,
+    /// Somebody still reads an old state.
+    HeldBack,
+}
+
+fn checkpoint(
+    connection: &Connection,
+    turnstile: &Turnstile,
+    bytes: u64,
+) -> Result<Copied, StoreError> {
+    if bytes < COPY_BYTES {
+        return Ok(Copied::All);
+    }
+    // Most of the copying happens while others write.
+    run(connection, "PRAGMA wal_checkpoint(PASSIVE)")?;
+    if bytes < RESTART_BYTES {
+        return Ok(Copied::All);
+    }
+    let _turn = turnstile.enter()?;
+    run(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+}
+
+fn run(connection: &Connection, pragma: &str) -> Result<Copied, StoreError> {
+    let busy = connection.query_row(pragma, [], |row| row.get::<_, bool>(0));
+    let busy = busy.map_err(|error| {
+        stop_if_the_disk_failed(&error);
+        store_error(&error)
+    })?;
+    Ok(if busy { Copied::HeldBack } else { Copied::All })
+}
+
+fn wal_path(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
+}

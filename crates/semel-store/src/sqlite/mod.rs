@@ -1,0 +1,231 @@
+//! SQLite: the embedded default. Real files, shared by the processes of one machine.
+//!
+//! One writer thread per process group-commits; a turnstile orders the processes; a held file lock
+//! proves a process alive; one elected process checkpoints. Beside `semel.db` lies a folder
+//! `semel.db-semel` with the locks and a mark that reveals a store that went back in time.
+//!
+//! No second SQLite library may open the file inside this process: closing any of its descriptors
+//! would drop the locks of ours.
+
+mod checkpoint;
+mod mark;
+mod open;
+mod reader;
+mod rows;
+mod session;
+mod transaction;
+mod turnstile;
+mod watch;
+mod writer;
+
+pub use open::{Access, FORMAT};
+pub use transaction::{TransactionError, Work};
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use async_trait::async_trait;
+use semel_core::effect::{Ground, Quarantine};
+use semel_core::key::Address;
+use semel_core::limits;
+use semel_core::record::Effect;
+use semel_core::time::{Moment, Steady, Wall};
+
+use crate::{
+    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError,
+};
+use reader::Reader;
+use session::Session;
+use writer::Writer;
+
+/// A ledger in a SQLite file.
+pub struct Sqlite {
+    path: PathBuf,
+    shared: Arc<Shared>,
+    reader: Reader,
+    writer: Option<Writer>,
+    session: Option<Session>,
+    watcher: watch::Watcher,
+    _checkpointer: Option<checkpoint::Checkpointer>,
+}
+
+/// What the threads of one open store have in common.
+pub(crate) struct Shared {
+    clock: Clock,
+    boot: u64,
+    epoch: u64,
+    quarantine: Option<Quarantine>,
+    /// The latest wall time of any commit this process has seen.
+    wall_high: AtomicI64,
+}
+
+impl Shared {
+    fn now(&self) -> Moment {
+        let reading = self.clock.read();
+        let high = self.wall_high.load(Ordering::Relaxed);
+        Moment {
+            wall: Wall(reading.wall_ms),
+            steady: Steady { boot: self.boot, ms: reading.boot_ms },
+            wall_is_behind: reading.wall_ms + limits::WALL_SLACK_MS < high,
+        }
+    }
+}
+
+impl Sqlite {
+    /// The file of this store.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The version of the SQLite library in use.
+    pub fn library_version() -> &'static str {
+        rusqlite::version()
+    }
+
+    /// Reads the file page by page for damage that SQLite itself can see.
+    pub async fn check_pages(&self) -> Result<Vec<String>, StoreError> {
+        self.reader.run(rows::quick_check).await
+    }
+
+    /// Checks that the columns of each row are those its record asks for, from a cursor on.
+    /// Returns what is wrong, the effects read, and where to go on.
+    pub async fn audit(&self, after: i64, limit: usize) -> Result<Audit, StoreError> {
+        self.reader.run(move |connection| rows::audit(connection, after, limit)).await
+    }
+
+    fn writer(&self) -> Result<&Writer, StoreError> {
+        let closed = || StoreError::Unavailable("the store is open for reading only".into());
+        self.writer.as_ref().ok_or_else(closed)
+    }
+}
+
+/// One page of an audit over all rows.
+#[derive(Clone, Debug, Default)]
+pub struct Audit {
+    pub effects: Vec<Effect>,
+    pub problems: Vec<String>,
+    pub next: Option<i64>,
+}
+
+#[async_trait]
+impl Store for Sqlite {
+    fn ground(&self) -> Ground {
+        let Shared { epoch, quarantine, .. } = *self.shared;
+        Ground { now: self.shared.now(), epoch, quarantine }
+    }
+
+    fn clock(&self) -> &Clock {
+        &self.shared.clock
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
+        self.writer()?.commit(batch).await
+    }
+
+    async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {
+        let address = address.clone();
+        let found = self.reader.run(move |connection| rows::newest(connection, &address)).await?;
+        found.map(|row| row.read()).transpose()
+    }
+
+    async fn load_generation(
+        &self,
+        address: &Address,
+        generation: u32,
+    ) -> Result<Option<Effect>, StoreError> {
+        let address = address.clone();
+        let load = move |connection: &_| rows::generation(connection, &address, generation);
+        self.reader.run(load).await?.map(|row| row.read()).transpose()
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+        let query = query.clone();
+        self.reader.run(move |connection| rows::list(connection, &query)).await
+    }
+
+    async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {
+        let now = self.shared.now().steady;
+        self.reader.run(move |connection| rows::due(connection, now, after, limit)).await
+    }
+
+    async fn sweepable(&self, limit: usize) -> Result<Vec<Effect>, StoreError> {
+        let now = self.shared.now().wall;
+        self.reader.run(move |connection| rows::sweepable(connection, now, limit)).await
+    }
+
+    fn session(&self) -> Option<&str> {
+        self.session.as_ref().map(Session::id)
+    }
+
+    fn is_dead(&self, session: &str) -> bool {
+        session::is_dead(&self.path, session)
+    }
+
+    fn dead_sessions(&self) -> Vec<String> {
+        session::dead(&self.path)
+    }
+
+    fn bury(&self, session: &str) {
+        session::bury(&self.path, session);
+    }
+
+    fn hints(&self) -> tokio::sync::watch::Receiver<u64> {
+        self.watcher.subscribe()
+    }
+}
+
+/// The folder of locks and marks that belongs to a file.
+fn side_folder(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-semel");
+    PathBuf::from(name)
+}
+
+/// Sorts SQLite's errors by what the caller may do.
+fn store_error(error: &rusqlite::Error) -> StoreError {
+    use rusqlite::ErrorCode;
+    let text = error.to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Full(text),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy(text),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => StoreError::Corrupt(text),
+        _ if is_unreadable(error) => StoreError::Corrupt(text),
+        _ => StoreError::Unavailable(text),
+    }
+}
+
+/// A column holds what nobody wrote: text that is no text, a number beyond its type.
+fn is_unreadable(error: &rusqlite::Error) -> bool {
+    use rusqlite::Error;
+    matches!(
+        error,
+        Error::FromSqlConversionFailure(..)
+            | Error::IntegralValueOutOfRange(..)
+            | Error::InvalidColumnType(..)
+            | Error::Utf8Error(..)
+    )
+}
+
+/// Ends the process when the disk itself failed. Nobody knows then what is on it, and a second sync
+/// would lie: recovery starts from what is durable.
+fn stop_if_the_disk_failed(error: &rusqlite::Error) {
+    if error.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure) {
+        stop_the_process(error);
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the process ends here; no log may be set up")]
+fn stop_the_process(error: &rusqlite::Error) -> ! {
+    tracing::error!(%error, "the disk failed: stopping, nothing unsynced was acknowledged");
+    eprintln!("semel: the disk failed ({error}); stopping so that nothing is acknowledged wrongly");
+    std::process::exit(70);
+}
+
+fn io_error(what: &str, error: &std::io::Error) -> StoreError {
+    let text = format!("{what}: {error}");
+    match error.kind() {
+        std::io::ErrorKind::StorageFull => StoreError::Full(text),
+        _ => StoreError::Unavailable(text),
+    }
+}

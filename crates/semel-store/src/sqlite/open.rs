@@ -1,0 +1,340 @@
+//! Opening a store: the library's version, the file's format, the migrations, and whether the file
+//! went back in time since it was last seen here.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use semel_core::effect::Quarantine;
+use semel_core::time::Wall;
+
+use super::checkpoint::Checkpointer;
+use super::mark::{Mark, MarkFile};
+use super::reader::Reader;
+use super::session::{Session, random_hex};
+use super::turnstile::Turnstile;
+use super::watch::Watcher;
+use super::writer::Writer;
+use super::{Shared, Sqlite, io_error, side_folder, store_error};
+use crate::{Clock, StoreError};
+
+/// The format this Semel writes: the number of its newest migration.
+pub const FORMAT: i64 = 1;
+
+/// Forward only: a released file never changes.
+const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/001_ledger.sql"))];
+
+/// Marks the file as ours: "semL".
+const APPLICATION_ID: i64 = 0x7365_6d4c;
+
+/// Below this a race could corrupt the log when it was reset.
+const SQLITE_MIN: i32 = 3_051_003;
+
+/// How a store is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Creates and migrates the file, holds a session, writes.
+    ReadWrite,
+    /// Looks at an existing file, also while others write it.
+    ReadOnly,
+}
+
+impl Sqlite {
+    /// Opens the store in a file.
+    pub fn open(path: &Path, access: Access, clock: Clock) -> Result<Sqlite, StoreError> {
+        check_library(rusqlite::version_number(), rusqlite::version())?;
+        let path = resolve(path)?;
+        match access {
+            Access::ReadWrite => open_to_write(&path, clock),
+            Access::ReadOnly => open_to_read(&path, clock),
+        }
+    }
+}
+
+/// The file's own path. Through a link it would have a second folder of locks beside it, and two
+/// processes would each take the other's sessions for dead.
+fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
+    let failed = |error: std::io::Error| io_error(&format!("the file {}", path.display()), &error);
+    let is_missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    match path.canonicalize() {
+        Err(error) if is_missing(&error) => std::path::absolute(path).map_err(failed),
+        found => found.map_err(failed),
+    }
+}
+
+fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
+    let folder = side_folder(path);
+    create_private(path, &folder)?;
+    let turnstile = Turnstile::open(&folder)?;
+    let mark_file = MarkFile::open(&folder)?;
+    let (connection, meta, mark) = {
+        let _turn = turnstile.enter()?;
+        let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        leave_untouched(&connection, true)?;
+        check_format(&connection)?;
+        leave_untouched(&connection, false)?;
+        let configured = configure(&connection).and_then(|()| migrate(&mut connection, &clock));
+        configured.map_err(|error| store_error(&error))?;
+        let (meta, mark) = reconcile(&mut connection, &mark_file, &clock)?;
+        (connection, meta, mark)
+    };
+    let session = Session::open(path)?;
+    let shared = Arc::new(meta.shared(clock));
+    let open = || connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
+    let checkpointer = Checkpointer::start(path, open()?)?;
+    let reader = Reader::start(read_only(open()?)?)?;
+    let watcher = Watcher::start(read_only(open()?)?)?;
+    let writer = Writer::start(connection, turnstile, mark_file, mark, shared.clone())?;
+    Ok(Sqlite {
+        path: path.to_owned(),
+        shared,
+        reader,
+        writer: Some(writer),
+        session: Some(session),
+        watcher,
+        _checkpointer: Some(checkpointer),
+    })
+}
+
+fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
+    if !path.is_file() {
+        return Err(StoreError::UrlInvalid(format!("there is no store at {}", path.display())));
+    }
+    // A reader of a live log needs its shared memory, so the file is opened to write and then
+    // held to reading by SQLite itself.
+    let connect = || connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
+    let connection = connect()?;
+    leave_untouched(&connection, true)?;
+    let found = check_format(&connection)?;
+    if found == 0 {
+        let text = format!("{} is not a Semel store", path.display());
+        return Err(StoreError::UrlInvalid(text));
+    }
+    let connection = read_only(connection)?;
+    let meta = Meta::load(&connection).map_err(|error| store_error(&error))?;
+    let watching = connect()?;
+    leave_untouched(&watching, true)?;
+    let watcher = Watcher::start(read_only(watching)?)?;
+    Ok(Sqlite {
+        path: path.to_owned(),
+        shared: Arc::new(meta.shared(clock)),
+        reader: Reader::start(connection)?,
+        writer: None,
+        session: None,
+        watcher,
+        _checkpointer: None,
+    })
+}
+
+fn check_library(number: i32, version: &str) -> Result<(), StoreError> {
+    if number < SQLITE_MIN {
+        return Err(StoreError::SqliteTooOld { found: version.to_owned() });
+    }
+    Ok(())
+}
+
+/// The file and its folder are for their owner only: they hold inputs and receipts.
+fn create_private(path: &Path, folder: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| io_error(&format!("the folder {}", folder.display()), &error))?;
+    let mut options = std::fs::File::options();
+    match options.write(true).create_new(true).mode(0o600).open(path) {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(io_error(&format!("the file {}", path.display()), &error)),
+    }
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
+    let connection = connection.map_err(|error| store_error(&error))?;
+    // The turnstile orders the writers; this only rides out a checkpoint or a recovery.
+    let waits = connection.busy_timeout(std::time::Duration::from_secs(10));
+    connection.set_prepared_statement_cache_capacity(64);
+    waits.map(|()| connection).map_err(|error| store_error(&error))
+}
+
+fn read_only(connection: Connection) -> Result<Connection, StoreError> {
+    let set = connection.pragma_update(None, "query_only", true);
+    set.map(|()| connection).map_err(|error| store_error(&error))
+}
+
+/// Whether closing the last connection leaves the log as it is. SQLite would copy it into the file.
+fn leave_untouched(connection: &Connection, untouched: bool) -> Result<(), StoreError> {
+    let set = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, untouched);
+    set.map(|_| ()).map_err(|error| store_error(&error))
+}
+
+/// Looks before it touches: a newer or foreign file is left as it is.
+fn check_format(connection: &Connection) -> Result<i64, StoreError> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let read = || Ok((pragma("user_version")?, pragma("application_id")?, tables(connection)?));
+    let (found, application, tables) = read().map_err(|error: rusqlite::Error| store_error(&error))?;
+    let is_empty = found == 0 && application == 0 && tables == 0;
+    if !is_empty && application != APPLICATION_ID {
+        return Err(StoreError::UrlInvalid("the file is another program's database".into()));
+    }
+    if found > FORMAT {
+        return Err(StoreError::Newer { found, known: FORMAT });
+    }
+    Ok(found)
+}
+
+fn tables(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
+}
+
+fn configure(connection: &Connection) -> rusqlite::Result<()> {
+    let mode = |row: &rusqlite::Row<'_>| row.get::<_, String>(0);
+    let mode = connection.pragma_update_and_check(None, "journal_mode", "WAL", mode)?;
+    if mode != "wal" {
+        // A file system without shared memory: SQLite stays in another mode and says no more.
+        return Err(rusqlite::Error::InvalidParameterName(format!("no WAL here, only {mode}")));
+    }
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "cache_size", -64 * 1024)?;
+    connection.pragma_update(None, "foreign_keys", true)
+}
+
+fn migrate(connection: &mut Connection, clock: &Clock) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found: i64 = transaction.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    for (number, text) in MIGRATIONS.iter().filter(|(number, _)| *number > found) {
+        transaction.execute_batch(text)?;
+        transaction.pragma_update(None, "user_version", number)?;
+    }
+    if found == 0 {
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        let store_id = random_hex().map_err(|error| {
+            rusqlite::Error::ToSqlConversionFailure(Box::new(error))
+        })?;
+        transaction.execute(
+            "INSERT INTO meta (id, store_id, epoch, commits, wall_high, boot_id, boot) \
+             VALUES (1, ?1, 0, 0, 0, ?2, 1)",
+            params![store_id, clock.boot_id()],
+        )?;
+    }
+    transaction.commit()
+}
+
+struct Meta {
+    store_id: String,
+    epoch: u64,
+    commits: i64,
+    wall_high: i64,
+    boot_id: String,
+    boot: u64,
+    quarantine: Option<Quarantine>,
+}
+
+impl Meta {
+    fn load(connection: &Connection) -> rusqlite::Result<Meta> {
+        let text = "SELECT store_id, epoch, commits, wall_high, boot_id, boot, \
+             quarantine_opened, quarantine_recovered FROM meta";
+        connection.query_row(text, [], |row| {
+            let opened: Option<i64> = row.get(6)?;
+            let recovered: Option<i64> = row.get(7)?;
+            let quarantine = opened.zip(recovered).map(|(opened, recovered)| Quarantine {
+                opened: Wall(opened),
+                recovered: Wall(recovered),
+            });
+            Ok(Meta {
+                store_id: row.get(0)?,
+                epoch: row.get(1)?,
+                commits: row.get(2)?,
+                wall_high: row.get(3)?,
+                boot_id: row.get(4)?,
+                boot: row.get(5)?,
+                quarantine,
+            })
+        })
+    }
+
+    fn shared(self, clock: Clock) -> Shared {
+        Shared {
+            clock,
+            boot: self.boot,
+            epoch: self.epoch,
+            quarantine: self.quarantine,
+            wall_high: AtomicI64::new(self.wall_high),
+        }
+    }
+}
+
+/// Compares the file with the boot it was last used in and with the mark beside it.
+fn reconcile(
+    connection: &mut Connection,
+    mark_file: &MarkFile,
+    clock: &Clock,
+) -> Result<(Meta, Mark), StoreError> {
+    let failed = |error: rusqlite::Error| store_error(&error);
+    let begun = connection.transaction_with_behavior(TransactionBehavior::Immediate);
+    let transaction = begun.map_err(failed)?;
+    let mut meta = Meta::load(&transaction).map_err(failed)?;
+    let reading = clock.read();
+    let boot_id = clock.boot_id();
+    if meta.boot_id != boot_id {
+        // The points in `due_at` belong to a clock that is gone: all of them are due.
+        meta.boot += 1;
+        meta.boot_id = boot_id;
+        let due = "UPDATE effects SET due_at = ?1 WHERE due_at IS NOT NULL";
+        transaction.execute(due, [reading.boot_ms]).map_err(failed)?;
+    }
+    if let Some(mark) = mark_file.read()
+        && (mark.store_id != meta.store_id || mark.commits > meta.commits)
+    {
+        tracing::warn!(
+            remembered = mark.commits,
+            found = meta.commits,
+            "the store went back in time: quarantine opened, see docs/quarantine.md"
+        );
+        meta.epoch = meta.epoch.max(mark.epoch) + 1;
+        let recovered = Wall(meta.wall_high.min(reading.wall_ms));
+        // One that is still open keeps its earlier point: its lost tail is still lost.
+        let earlier = meta.quarantine.map(|quarantine| quarantine.recovered);
+        let recovered = earlier.map_or(recovered, |earlier| earlier.min(recovered));
+        meta.quarantine = Some(Quarantine { opened: Wall(reading.wall_ms), recovered });
+    }
+    meta.commits += 1;
+    save(&transaction, &meta).map_err(failed)?;
+    transaction.commit().map_err(failed)?;
+    let mark =
+        Mark { store_id: meta.store_id.clone(), epoch: meta.epoch, commits: meta.commits };
+    mark_file.write(&mark)?;
+    Ok((meta, mark))
+}
+
+fn save(connection: &Connection, meta: &Meta) -> rusqlite::Result<()> {
+    connection.execute(
+        "UPDATE meta SET epoch = ?1, commits = ?2, boot_id = ?3, boot = ?4, \
+         quarantine_opened = ?5, quarantine_recovered = ?6",
+        params![
+            meta.epoch,
+            meta.commits,
+            meta.boot_id,
+            meta.boot,
+            meta.quarantine.map(|quarantine| quarantine.opened.0),
+            meta.quarantine.map(|quarantine| quarantine.recovered.0),
+        ],
+    )?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_with_the_log_reset_race_is_refused() {
+        assert!(check_library(3_051_003, "3.51.3").is_ok());
+        assert_eq!(
+            check_library(3_051_002, "3.51.2"),
+            Err(StoreError::SqliteTooOld { found: "3.51.2".into() })
+        );
+        assert!(check_library(rusqlite::version_number(), rusqlite::version()).is_ok());
+    }
+}

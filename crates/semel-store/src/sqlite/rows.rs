@@ -1,0 +1,283 @@
+//! Effects as rows: the statements, all of them with bound parameters only.
+
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use semel_core::effect::State;
+use semel_core::key::Address;
+use semel_core::record::Effect;
+use semel_core::time::{Steady, Wall};
+
+use super::Audit;
+use super::reader::ReadError;
+use crate::{DueCursor, DuePage, Page, Query, Row, StoreError, read_record};
+
+/// A record as it lies in the file, not yet read.
+pub(super) struct Stored {
+    pub(super) generation: u32,
+    pub(super) version: u64,
+    pub(super) record: String,
+    pub(super) sum: i64,
+}
+
+impl Stored {
+    pub(super) fn read(&self) -> Result<Effect, StoreError> {
+        let effect = read_record(&self.record, self.sum)?;
+        // A guard compares the columns; were they not those of the record, it would guard nothing.
+        if effect.generation != self.generation || effect.version != self.version {
+            return Err(StoreError::Corrupt("a row's columns differ from its record".into()));
+        }
+        Ok(effect)
+    }
+}
+
+fn stored(row: &SqlRow<'_>) -> rusqlite::Result<Stored> {
+    Ok(Stored {
+        generation: row.get("generation")?,
+        version: row.get("version")?,
+        record: row.get("record")?,
+        sum: row.get("sum")?,
+    })
+}
+
+fn read(row: &SqlRow<'_>) -> Result<Effect, ReadError> {
+    Ok(stored(row)?.read()?)
+}
+
+const NEWEST: &str = "SELECT generation, version, record, sum FROM effects \
+     WHERE namespace = ?1 AND action = ?2 AND key = ?3 ORDER BY generation DESC LIMIT 1";
+
+const GENERATION: &str = "SELECT generation, version, record, sum FROM effects \
+     WHERE namespace = ?1 AND action = ?2 AND key = ?3 AND generation = ?4";
+
+const INSERT: &str = "INSERT INTO effects (namespace, action, key, generation, version, state, \
+     workflow, created_at, due_at, sweep_at, alarmed, sum, record) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING";
+
+const UPDATE: &str = "UPDATE effects SET version = ?5, state = ?6, due_at = ?7, sweep_at = ?8, \
+     alarmed = ?9, sum = ?10, record = ?11 WHERE namespace = ?1 AND action = ?2 AND key = ?3 \
+     AND generation = ?4 AND version = ?5 - 1";
+
+const REMOVE: &str = "DELETE FROM effects WHERE namespace = ?1 AND action = ?2 AND key = ?3";
+
+pub(super) fn newest(
+    connection: &Connection,
+    address: &Address,
+) -> Result<Option<Stored>, ReadError> {
+    let mut statement = connection.prepare_cached(NEWEST)?;
+    let Address { namespace, action, key } = address;
+    let found = params![namespace.as_str(), action.as_str(), key.as_str()];
+    Ok(statement.query_row(found, stored).optional()?)
+}
+
+pub(super) fn generation(
+    connection: &Connection,
+    address: &Address,
+    generation: u32,
+) -> Result<Option<Stored>, ReadError> {
+    let mut statement = connection.prepare_cached(GENERATION)?;
+    let Address { namespace, action, key } = address;
+    let found = params![namespace.as_str(), action.as_str(), key.as_str(), generation];
+    Ok(statement.query_row(found, stored).optional()?)
+}
+
+/// Inserts unless the row exists; says whether it did.
+pub(super) fn insert(connection: &Connection, row: &Row) -> rusqlite::Result<bool> {
+    let Address { namespace, action, key } = &row.address;
+    let changed = connection.prepare_cached(INSERT)?.execute(params![
+        namespace.as_str(),
+        action.as_str(),
+        key.as_str(),
+        row.generation,
+        row.version,
+        row.state.as_str(),
+        row.workflow,
+        row.created.0,
+        row.due.map(|due| due.ms),
+        row.sweep_at.map(|at| at.0),
+        row.alarmed,
+        row.sum,
+        row.record,
+    ])?;
+    Ok(changed == 1)
+}
+
+/// Updates if the row is at the version before; says whether it was.
+pub(super) fn update(connection: &Connection, row: &Row) -> rusqlite::Result<bool> {
+    let Address { namespace, action, key } = &row.address;
+    let changed = connection.prepare_cached(UPDATE)?.execute(params![
+        namespace.as_str(),
+        action.as_str(),
+        key.as_str(),
+        row.generation,
+        row.version,
+        row.state.as_str(),
+        row.due.map(|due| due.ms),
+        row.sweep_at.map(|at| at.0),
+        row.alarmed,
+        row.sum,
+        row.record,
+    ])?;
+    Ok(changed == 1)
+}
+
+/// Removes all generations of a key.
+pub(super) fn remove(connection: &Connection, address: &Address) -> rusqlite::Result<()> {
+    let Address { namespace, action, key } = address;
+    let mut statement = connection.prepare_cached(REMOVE)?;
+    statement.execute(params![namespace.as_str(), action.as_str(), key.as_str()]).map(|_| ())
+}
+
+pub(super) fn list(connection: &Connection, query: &Query) -> Result<Page, ReadError> {
+    let mut statement = connection.prepare_cached(&list_text(query))?;
+    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX - 1);
+    let mut rows = statement.query(params![
+        query.namespace.as_ref().map(|namespace| namespace.as_str()),
+        query.action.as_ref().map(|action| action.as_str()),
+        query.key.as_ref().map(|key| key.as_str()),
+        query.after.unwrap_or(i64::MAX),
+        limit + 1,
+    ])?;
+    let mut page = Page { effects: Vec::new(), next: None };
+    let mut last = None;
+    while let Some(row) = rows.next()? {
+        if page.effects.len() == query.limit {
+            page.next = last;
+            break;
+        }
+        last = Some(row.get("row")?);
+        page.effects.push(read(row)?);
+    }
+    Ok(page)
+}
+
+/// A text from a closed set: what is asked for decides which index serves, never a value. Left to
+/// itself SQLite would sort a whole namespace for each page.
+fn list_text(query: &Query) -> String {
+    let named = query.namespace.is_some() && query.action.is_some() && query.key.is_some();
+    let attention = match query.state {
+        Some(State::InDoubt | State::Failed | State::Planned | State::Void) => true,
+        Some(State::Pending | State::Done | State::Expired) | None => false,
+    };
+    let from = match query.state {
+        _ if named => "effects",
+        _ if query.alarmed => "effects INDEXED BY effects_alarmed",
+        _ if attention => "effects INDEXED BY effects_attention",
+        Some(State::Pending) => "effects INDEXED BY effects_due",
+        Some(_) | None => "effects NOT INDEXED",
+    };
+    let by_state = query.state.map_or(String::new(), |state| format!("AND state = '{state}'"));
+    let asked = [
+        // Word for word as in the partial indexes, or SQLite would not know that they serve.
+        (attention, "AND state IN ('in_doubt', 'failed', 'planned', 'void')"),
+        (query.state == Some(State::Pending), "AND due_at IS NOT NULL"),
+        (query.alarmed, "AND alarmed = 1"),
+        (query.namespace.is_some(), "AND namespace = ?1"),
+        (query.namespace.is_none(), "AND ?1 IS NULL"),
+        (query.action.is_some(), "AND action = ?2"),
+        (query.action.is_none(), "AND ?2 IS NULL"),
+        (query.key.is_some(), "AND key = ?3"),
+        (query.key.is_none(), "AND ?3 IS NULL"),
+    ];
+    let asked: Vec<&str> = asked.iter().filter(|(asked, _)| *asked).map(|(_, text)| *text).collect();
+    format!(
+        "SELECT row, generation, version, record, sum FROM {from} WHERE row < ?4 {by_state} {} \
+         ORDER BY row DESC LIMIT ?5",
+        asked.join(" ")
+    )
+}
+
+const DUE: &str = "SELECT row, due_at, generation, version, record, sum FROM effects \
+     WHERE due_at IS NOT NULL AND (due_at, row) > (?1, ?2) ORDER BY due_at, row LIMIT ?3";
+
+pub(super) fn due(
+    connection: &Connection,
+    now: Steady,
+    after: Option<DueCursor>,
+    limit: usize,
+) -> Result<DuePage, ReadError> {
+    let after = after.unwrap_or(DueCursor { due_ms: i64::MIN, row: i64::MIN });
+    let mut statement = connection.prepare_cached(DUE)?;
+    let limit_sql = i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1;
+    let mut rows = statement.query(params![after.due_ms, after.row, limit_sql])?;
+    let mut page = DuePage { effects: Vec::new(), next_due: None };
+    while let Some(row) = rows.next()? {
+        let cursor = DueCursor { due_ms: row.get("due_at")?, row: row.get("row")? };
+        if page.effects.len() == limit || cursor.due_ms > now.ms {
+            page.next_due = Some(Steady { ms: cursor.due_ms, ..now });
+            break;
+        }
+        page.effects.push((cursor, read(row)?));
+    }
+    Ok(page)
+}
+
+const SWEEPABLE: &str = "SELECT generation, version, record, sum FROM effects \
+     WHERE sweep_at IS NOT NULL AND sweep_at <= ?1 ORDER BY sweep_at, row LIMIT ?2";
+
+pub(super) fn sweepable(
+    connection: &Connection,
+    now: Wall,
+    limit: usize,
+) -> Result<Vec<Effect>, ReadError> {
+    let mut statement = connection.prepare_cached(SWEEPABLE)?;
+    let mut rows = statement.query(params![now.0, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+const AUDIT: &str = "SELECT row, namespace, action, key, generation, version, state, sweep_at, \
+     alarmed, record, sum FROM effects WHERE row > ?1 ORDER BY row LIMIT ?2";
+
+/// Reads rows in order and compares each with the record it carries.
+pub(super) fn audit(connection: &Connection, after: i64, limit: usize) -> Result<Audit, ReadError> {
+    let mut statement = connection.prepare_cached(AUDIT)?;
+    let mut rows = statement.query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    let mut audit = Audit::default();
+    while let Some(row) = rows.next()? {
+        let number: i64 = row.get("row")?;
+        audit.next = Some(number);
+        let compared = read(row).and_then(|effect| Ok((compare(row, &effect)?, effect)));
+        match compared.map_err(StoreError::from) {
+            Ok((problem, effect)) => {
+                if let Some(problem) = problem {
+                    audit.problems.push(format!("row {number} ({}): {problem}", effect.address));
+                }
+                audit.effects.push(effect);
+            }
+            Err(StoreError::Corrupt(what)) => audit.problems.push(format!("row {number}: {what}")),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(audit)
+}
+
+/// What a column says that its record does not. The state is left out: it may lag behind time.
+fn compare(row: &SqlRow<'_>, effect: &Effect) -> rusqlite::Result<Option<String>> {
+    let address = &effect.address;
+    let text = |name: &str| row.get::<_, String>(name);
+    let named = text("namespace")? == address.namespace.as_str()
+        && text("action")? == address.action.as_str()
+        && text("key")? == address.key.as_str();
+    let numbered = row.get::<_, u32>("generation")? == effect.generation
+        && row.get::<_, u64>("version")? == effect.version;
+    let swept = row.get::<_, Option<i64>>("sweep_at")? == effect.sweep_at().map(|at| at.0);
+    let alarmed = row.get::<_, bool>("alarmed")? == !effect.alarms.is_empty();
+    let state = State::parse(&text("state")?);
+    Ok(match (named, numbered, swept, alarmed, state) {
+        (false, ..) => Some("its name differs from its record".into()),
+        (_, false, ..) => Some("its generation or version differs from its record".into()),
+        (_, _, false, ..) => Some("its retention differs from its record".into()),
+        (_, _, _, false, _) => Some("its alarm mark differs from its record".into()),
+        (_, _, _, _, None) => Some("its state is none of ours".into()),
+        (true, true, true, true, Some(_)) => None,
+    })
+}
+
+pub(super) fn quick_check(connection: &Connection) -> Result<Vec<String>, ReadError> {
+    let mut statement = connection.prepare("PRAGMA quick_check(20)")?;
+    let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+    let lines: Vec<String> = lines.collect::<Result<_, _>>()?;
+    Ok(lines.into_iter().filter(|line| line != "ok").collect())
+}

@@ -1,0 +1,163 @@
+//! `transaction`: the user's rows and the receipt in one commit, outside the group.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use semel_core::effect::{Ground, Refusal};
+use semel_core::key::Address;
+use semel_core::limits;
+use semel_core::record::Effect;
+use tokio::sync::oneshot;
+
+use super::reader::ReadError;
+use super::writer::{self, Thread};
+use super::{Shared, Sqlite, rows};
+use crate::{Row, StoreError};
+
+/// Decides on the stored effect, runs the user's statements, and returns the effect to write.
+/// `Ok(None)` writes nothing.
+pub type Work = Box<
+    dyn FnOnce(Option<Effect>, &Ground, &Connection) -> Result<Option<Effect>, TransactionError>
+        + Send,
+>;
+
+/// Why a transaction was undone. Nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum TransactionError {
+    #[error("{0}")]
+    Refused(Refusal),
+    #[error("{0}")]
+    Failed(String),
+    #[error("the transaction took longer than {} ms", limits::TRANSACTION_MS_MAX)]
+    TooLong,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+pub(super) struct Job {
+    address: Address,
+    work: Work,
+    answer: oneshot::Sender<Result<(), TransactionError>>,
+}
+
+impl Sqlite {
+    /// Runs `work` in a transaction of its own, together with the write of the effect it returns.
+    pub async fn transaction(&self, address: Address, work: Work) -> Result<(), TransactionError> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job { address, work, answer };
+        self.writer()?.send(writer::Job::Transaction(job)).await?;
+        answered.await.map_err(|_| writer::gone())?
+    }
+}
+
+impl Thread {
+    pub(super) fn commit_transaction(&mut self, job: Job) {
+        let Job { address, work, answer } = job;
+        let shared = self.shared.clone();
+        let mut refused = None;
+        let outcome = self.in_turn(|connection| {
+            let Shared { epoch, quarantine, .. } = *shared;
+            let ground = Ground { now: shared.now(), epoch, quarantine };
+            let stored = rows::newest(connection, &address)?.map(|row| row.read()).transpose()?;
+            let worked = guarded(connection, |connection| work(stored, &ground, connection));
+            let effect = match worked {
+                Ok(Some(effect)) if effect.address == address => effect,
+                Ok(Some(_)) => {
+                    let text = "the function returned another effect than it was given";
+                    refused = Some(TransactionError::Failed(text.into()));
+                    return Ok(((), false));
+                }
+                Ok(None) => return Ok(((), false)),
+                Err(error) => {
+                    refused = Some(error);
+                    return Ok(((), false));
+                }
+            };
+            let row = Row::new(effect, &ground.now);
+            let write = if row.version == 1 { rows::insert } else { rows::update };
+            let written = write(connection, &row)?;
+            if !written {
+                let text = "the function returned an effect that does not follow the stored one";
+                refused = Some(TransactionError::Failed(text.into()));
+            }
+            Ok(((), written))
+        });
+        let result = match (outcome, refused) {
+            (Ok(()), None) => Ok(()),
+            (_, Some(error)) => Err(error),
+            (Err(error), None) => Err(TransactionError::Store(error)),
+        };
+        // A caller that has gone away has detached; what was committed stands.
+        let _ = answer.send(result);
+    }
+}
+
+/// Runs the user's statements: within a time, without touching the ledger's own tables, and
+/// without ending the transaction under us.
+fn guarded(
+    connection: &mut Connection,
+    work: impl FnOnce(&Connection) -> Result<Option<Effect>, TransactionError>,
+) -> Result<Option<Effect>, TransactionError> {
+    let failed = |error: rusqlite::Error| TransactionError::Failed(error.to_string());
+    let started = Instant::now();
+    let limit = Duration::from_millis(limits::TRANSACTION_MS_MAX);
+    let is_late = move || started.elapsed() > limit;
+    connection.authorizer(Some(authorize)).map_err(failed)?;
+    connection.progress_handler(1_000, Some(is_late)).map_err(failed)?;
+    // Some errors roll back by themselves. What the function then goes on to write would commit
+    // statement by statement, without the receipt: here nothing may.
+    connection.commit_hook(Some(|| true)).map_err(failed)?;
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(connection)));
+    connection.commit_hook(None::<fn() -> bool>).map_err(failed)?;
+    connection.progress_handler(0, None::<fn() -> bool>).map_err(failed)?;
+    connection.authorizer(None::<fn(AuthContext<'_>) -> Authorization>).map_err(failed)?;
+    match outcome {
+        Ok(Ok(_)) | Ok(Err(TransactionError::Failed(_))) | Err(_) if is_late() => {
+            Err(TransactionError::TooLong)
+        }
+        Ok(Ok(_)) if connection.is_autocommit() => {
+            Err(TransactionError::Failed("a statement rolled the transaction back".into()))
+        }
+        Ok(outcome) => outcome,
+        Err(_) => Err(TransactionError::Failed("the function panicked".into())),
+    }
+}
+
+/// The user's statements may do anything but change the ledger or end the transaction. Temporary
+/// tables and views are refused, too: one that is called `effects` would hide the ledger.
+#[expect(clippy::needless_pass_by_value, reason = "the hook's signature")]
+fn authorize(context: AuthContext<'_>) -> Authorization {
+    let is_ours = |table: &str| {
+        ["effects", "meta"].iter().any(|ours| table.eq_ignore_ascii_case(ours))
+    };
+    match context.action {
+        AuthAction::Insert { table_name }
+        | AuthAction::Delete { table_name }
+        | AuthAction::Update { table_name, .. }
+        | AuthAction::DropTable { table_name }
+        | AuthAction::AlterTable { table_name, .. }
+        | AuthAction::CreateIndex { table_name, .. }
+        | AuthAction::DropIndex { table_name, .. }
+        | AuthAction::CreateTrigger { table_name, .. }
+        | AuthAction::DropTrigger { table_name, .. }
+            if is_ours(table_name) =>
+        {
+            Authorization::Deny
+        }
+        AuthAction::Transaction { .. }
+        | AuthAction::Attach { .. }
+        | AuthAction::Detach { .. }
+        | AuthAction::Pragma { .. }
+        | AuthAction::CreateTempTable { .. }
+        | AuthAction::CreateTempView { .. }
+        | AuthAction::CreateTempTrigger { .. } => Authorization::Deny,
+        _ => Authorization::Allow,
+    }
+}
+
+impl From<ReadError> for TransactionError {
+    fn from(error: ReadError) -> TransactionError {
+        TransactionError::Store(error.into())
+    }
+}

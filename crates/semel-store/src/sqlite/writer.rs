@@ -1,0 +1,254 @@
+//! The one writer of a process. It drains all waiting batches into one transaction, so that many
+//! callers share one sync of the disk.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rusqlite::Connection;
+use semel_core::limits;
+use tokio::sync::{mpsc, oneshot};
+
+use super::mark::{Mark, MarkFile};
+use super::reader::{ReadError, spawn};
+use super::rows::{self, Stored};
+use super::turnstile::Turnstile;
+use super::{Shared, stop_if_the_disk_failed, store_error, transaction};
+use crate::{Batch, CommitError, StoreError, Write};
+
+/// How one batch ended inside its transaction.
+pub(super) enum Applied {
+    Written,
+    /// Committed before, by the same caller.
+    Already,
+    Stale(Vec<Option<Stored>>),
+}
+
+type Answer = oneshot::Sender<Result<Applied, StoreError>>;
+
+pub(super) enum Job {
+    Commit(Batch, Answer),
+    /// Runs alone, in a transaction of its own.
+    Transaction(transaction::Job),
+}
+
+/// The handle to the writer thread.
+pub(super) struct Writer {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl Writer {
+    pub(super) fn start(
+        connection: Connection,
+        turnstile: Turnstile,
+        mark_file: MarkFile,
+        mark: Mark,
+        shared: Arc<Shared>,
+    ) -> Result<Writer, StoreError> {
+        let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
+        let thread = Thread { connection, turnstile, mark_file, mark, shared, damage: None };
+        spawn("semel-writer", move || thread.run(inbox))?;
+        Ok(Writer { jobs })
+    }
+
+    /// Queues a batch and waits until it is durable.
+    pub(super) async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Job::Commit(batch, answer)).await?;
+        // The thread ended without a word: nobody knows whether it had committed.
+        match answered.await.map_err(|_| CommitError::Unknown)?? {
+            Applied::Written | Applied::Already => Ok(()),
+            Applied::Stale(rows) => {
+                let read = |row: Option<Stored>| row.map(|row| row.read()).transpose();
+                let current: Result<_, _> = rows.into_iter().map(read).collect();
+                Err(CommitError::Stale(current?))
+            }
+        }
+    }
+
+    pub(super) async fn send(&self, job: Job) -> Result<(), StoreError> {
+        self.jobs.send(job).await.map_err(|_| gone())
+    }
+}
+
+/// The thread ends only when the store is closed.
+pub(super) fn gone() -> StoreError {
+    StoreError::Unavailable("the writer has stopped".into())
+}
+
+pub(super) struct Thread {
+    pub(super) connection: Connection,
+    turnstile: Turnstile,
+    mark_file: MarkFile,
+    mark: Mark,
+    pub(super) shared: Arc<Shared>,
+    /// Once SQLite has found the file damaged: the answer to everything that follows.
+    damage: Option<StoreError>,
+}
+
+impl Thread {
+    fn run(mut self, mut inbox: mpsc::Receiver<Job>) {
+        let mut jobs = Vec::with_capacity(limits::GROUP_MAX);
+        while inbox.blocking_recv_many(&mut jobs, limits::GROUP_MAX) > 0 {
+            let mut group = Vec::with_capacity(jobs.len());
+            for job in jobs.drain(..) {
+                match job {
+                    Job::Commit(batch, answer) => group.push((batch, answer)),
+                    Job::Transaction(job) => {
+                        self.commit_group(std::mem::take(&mut group));
+                        self.commit_transaction(job);
+                    }
+                }
+            }
+            self.commit_group(group);
+        }
+    }
+
+    /// Commits all batches in one transaction and answers each, once that is durable.
+    fn commit_group(&mut self, group: Vec<(Batch, Answer)>) {
+        if group.is_empty() {
+            return;
+        }
+        let outcome = self.in_turn(|connection| {
+            let mut results = Vec::with_capacity(group.len());
+            for (batch, _) in &group {
+                results.push(apply(connection, batch)?);
+            }
+            let wrote = results.iter().any(|result| matches!(result, Applied::Written));
+            Ok((results, wrote))
+        });
+        // A caller that has gone away has detached; its batch stands all the same.
+        match outcome {
+            Ok(results) => {
+                for ((_, answer), result) in group.into_iter().zip(results) {
+                    let _ = answer.send(Ok(result));
+                }
+            }
+            Err(error) => {
+                for (_, answer) in group {
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+
+    /// Takes a turn, runs `work` in a transaction and commits it if it wrote anything.
+    pub(super) fn in_turn<T>(
+        &mut self,
+        work: impl FnOnce(&mut Connection) -> Result<(T, bool), ReadError>,
+    ) -> Result<T, StoreError> {
+        if let Some(damage) = &self.damage {
+            return Err(damage.clone());
+        }
+        let _turn = self.turnstile.enter()?;
+        let now = self.shared.now();
+        let connection = &mut self.connection;
+        let done = (|| {
+            connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            let (value, wrote) = work(connection)?;
+            if !wrote {
+                // A statement of the user may have rolled back already.
+                if !connection.is_autocommit() {
+                    connection.prepare_cached("ROLLBACK")?.execute([])?;
+                }
+                return Ok((value, None));
+            }
+            let commits = connection.prepare_cached(COUNT)?.query_row([now.wall.0], read_count)?;
+            connection.prepare_cached("COMMIT")?.execute([])?;
+            Ok((value, Some(commits)))
+        })();
+        match done {
+            Ok((value, None)) => Ok(value),
+            Ok((value, Some((commits, wall_high)))) => {
+                self.mark.commits = commits;
+                self.shared.wall_high.fetch_max(wall_high, Ordering::Relaxed);
+                // The commit stands; a mark that cannot be written only weakens a warning.
+                if let Err(error) = self.mark_file.write(&self.mark) {
+                    tracing::warn!(%error, "the mark beside the store was not written");
+                }
+                Ok(value)
+            }
+            Err(error) => Err(give_up(&self.connection, &mut self.damage, error)),
+        }
+    }
+}
+
+/// Undoes the transaction. On damaged pages nothing is written any more.
+fn give_up(
+    connection: &Connection,
+    damage: &mut Option<StoreError>,
+    error: ReadError,
+) -> StoreError {
+    use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
+    if !connection.is_autocommit() {
+        let _ = connection.execute_batch("ROLLBACK");
+    }
+    let ReadError::Sqlite(error) = error else { return error.into() };
+    stop_if_the_disk_failed(&error);
+    let is_damaged = matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase));
+    let error = store_error(&error);
+    *damage = is_damaged.then(|| error.clone());
+    error
+}
+
+const COUNT: &str = "UPDATE meta SET commits = commits + 1, wall_high = max(wall_high, ?1) \
+     RETURNING commits, wall_high";
+
+fn read_count(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, i64)> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+/// Checks the guards of a batch and writes it, or leaves everything as it was.
+fn apply(connection: &Connection, batch: &Batch) -> Result<Applied, ReadError> {
+    if let [write] = batch.writes.as_slice() {
+        // One statement checks and writes.
+        return if apply_write(connection, write)? {
+            Ok(Applied::Written)
+        } else {
+            not_applied(connection, batch)
+        };
+    }
+    connection.prepare_cached("SAVEPOINT batch")?.execute([])?;
+    for write in &batch.writes {
+        if !apply_write(connection, write)? {
+            connection.prepare_cached("ROLLBACK TO batch")?.execute([])?;
+            connection.prepare_cached("RELEASE batch")?.execute([])?;
+            return not_applied(connection, batch);
+        }
+    }
+    connection.prepare_cached("RELEASE batch")?.execute([])?;
+    Ok(Applied::Written)
+}
+
+fn apply_write(connection: &Connection, write: &Write) -> Result<bool, ReadError> {
+    match write {
+        Write::Insert(row) => Ok(rows::insert(connection, row)?),
+        Write::Update(row) => Ok(rows::update(connection, row)?),
+        Write::Remove { address, generation, version } => {
+            let newest = rows::newest(connection, address)?;
+            let holds = newest
+                .is_some_and(|row| row.generation == *generation && row.version == *version);
+            if holds {
+                rows::remove(connection, address)?;
+            }
+            Ok(holds)
+        }
+    }
+}
+
+/// A guard failed. Either this very batch was committed before, or the rows have moved on.
+fn not_applied(connection: &Connection, batch: &Batch) -> Result<Applied, ReadError> {
+    let mut current = Vec::with_capacity(batch.writes.len());
+    let mut already = true;
+    for write in &batch.writes {
+        let newest = rows::newest(connection, write.address())?;
+        already &= match write {
+            Write::Insert(row) | Write::Update(row) => {
+                let same = rows::generation(connection, &row.address, row.generation)?;
+                same.is_some_and(|stored| stored.record == row.record)
+            }
+            Write::Remove { .. } => newest.is_none(),
+        };
+        current.push(newest);
+    }
+    Ok(if already { Applied::Already } else { Applied::Stale(current) })
+}

@@ -1,0 +1,144 @@
+//! SQLite keeps the laws that every store keeps, on real files.
+
+mod support;
+
+use semel_store::conformance;
+use support::Folder;
+
+#[tokio::test]
+async fn a_row_is_inserted_once() {
+    let fresh = Folder::new();
+    conformance::a_row_is_inserted_once(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn update_needs_the_version_before() {
+    let fresh = Folder::new();
+    conformance::update_needs_the_version_before(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_missing_row_cannot_be_updated() {
+    let fresh = Folder::new();
+    conformance::a_missing_row_cannot_be_updated(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn stale_brings_the_newest_row_of_each_write() {
+    let fresh = Folder::new();
+    conformance::stale_brings_the_newest_row_of_each_write(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_batch_whose_second_guard_fails_writes_nothing() {
+    let fresh = Folder::new();
+    conformance::a_batch_whose_second_guard_fails_writes_nothing(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn guards_see_the_writes_before_them() {
+    let fresh = Folder::new();
+    conformance::guards_see_the_writes_before_them(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_batch_of_nothing_is_done() {
+    let fresh = Folder::new();
+    conformance::a_batch_of_nothing_is_done(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_committed_batch_repeated_is_done_and_changes_nothing() {
+    let fresh = Folder::new();
+    conformance::a_committed_batch_repeated_is_done_and_changes_nothing(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_repeat_after_somebody_else_moved_on_is_stale() {
+    let fresh = Folder::new();
+    conformance::a_repeat_after_somebody_else_moved_on_is_stale(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn remove_takes_all_generations_at_the_newest_version() {
+    let fresh = Folder::new();
+    conformance::remove_takes_all_generations_at_the_newest_version(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn an_empty_store_answers_everything() {
+    let fresh = Folder::new();
+    conformance::an_empty_store_answers_everything(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn effects_come_back_as_they_were_written() {
+    let fresh = Folder::new();
+    conformance::effects_come_back_as_they_were_written(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn generations_are_loaded_apart() {
+    let fresh = Folder::new();
+    conformance::generations_are_loaded_apart(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn names_are_never_mixed_up() {
+    let fresh = Folder::new();
+    conformance::names_are_never_mixed_up(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn lists_are_filtered() {
+    let fresh = Folder::new();
+    conformance::lists_are_filtered(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn lists_are_paged_newest_first() {
+    let fresh = Folder::new();
+    conformance::lists_are_paged_newest_first(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn cursors_survive_writes_between_pages() {
+    let fresh = Folder::new();
+    conformance::cursors_survive_writes_between_pages(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn due_is_in_order_with_a_cursor_and_the_next() {
+    let fresh = Folder::new();
+    conformance::due_is_in_order_with_a_cursor_and_the_next(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn sweepable_is_in_order_of_its_time() {
+    let fresh = Folder::new();
+    conformance::sweepable_is_in_order_of_its_time(fresh.subject()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inv_i1_one_of_many_inserts_wins() {
+    let fresh = Folder::new();
+    conformance::inv_i1_one_of_many_inserts_wins(fresh.subject()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inv_i1_one_of_many_updates_wins() {
+    let fresh = Folder::new();
+    conformance::inv_i1_one_of_many_updates_wins(fresh.subject()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_keys_at_once_are_all_written() {
+    let fresh = Folder::new();
+    conformance::many_keys_at_once_are_all_written(fresh.subject()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_never_see_half_a_batch() {
+    let fresh = Folder::new();
+    conformance::readers_never_see_half_a_batch(fresh.subject()).await;
+}
