@@ -124,7 +124,8 @@ pub(crate) struct Resolve {
     #[arg(long, group = "decision")]
     pub(crate) retry: bool,
     /// With --done: the receipt that repeats will get, as JSON
-    #[arg(long, requires = "done", value_name = "JSON")]
+    // `requires = "done"` alone is waived by clap beside an option that excludes --done.
+    #[arg(long, requires = "done", conflicts_with_all = ["failed", "retry"], value_name = "JSON")]
     pub(crate) receipt: Option<String>,
     #[command(flatten)]
     pub(crate) person: Person,

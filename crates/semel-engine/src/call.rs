@@ -208,12 +208,14 @@ impl Engine {
         }
     }
 
-    /// Waits for the row's own retry time, or ends the call when the policy is used up.
+    /// Waits for the row's own retry time, or ends the call when the policy is used up. A row that
+    /// somebody else moved on has no time for this caller: its own policy gives one.
     async fn back_off(&self, effect: &Effect, budget: &Budget, now: &Moment) -> Result<(), Error> {
-        let Some(retry_at) = effect.retry_at else {
+        let own_ms = || budget.delay_ms(now, self.inner.chance.jitter());
+        let Some(delay_ms) = effect.retry_at.map(|at| now.until(at)).or_else(own_ms) else {
             return Err(exhausted(effect, budget, now));
         };
-        self.store().clock().sleep_ms(now.until(retry_at)).await;
+        self.store().clock().sleep_ms(delay_ms).await;
         Ok(())
     }
 

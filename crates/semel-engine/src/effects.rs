@@ -5,7 +5,7 @@ use std::sync::Arc;
 use semel_core::code::Code;
 use semel_core::effect::{
     self, Abort, Begin, Decision, Ground, Imported, Permit, Person, Refusal, Resolution, Settle,
-    State, Why,
+    State,
 };
 use semel_core::json::Json;
 use semel_core::key::Address;
@@ -130,7 +130,7 @@ impl Engine {
             };
             match self.carry_out(decision, known.as_deref(), &ground, recall).await {
                 Ok(answer) => return Ok(Tried::Answer(answer)),
-                Err(Stopped::Stale(row)) => known = row.map(Arc::new),
+                Err(Stopped::Stale(row)) => known = row.map(Arc::from),
                 Err(Stopped::Error(error)) => return Err(error),
             }
         }
@@ -159,8 +159,8 @@ impl Engine {
             }
             Decision::Doubt(effect) => {
                 self.write(&effect, ground).await?;
-                let why = Why::NeedsPerson;
-                Err(Stopped::Error(Refusal::InDoubt { why, retry_after_ms: None }.into()))
+                // The doubt is on record; what it means for this caller is decided upon that.
+                Err(Stopped::Stale(Some(effect)))
             }
         }
     }
@@ -179,7 +179,7 @@ impl Engine {
         let Some(freed) = effect::died(row, session, &ground.now) else { return Ok(None) };
         match self.write(&freed, ground).await {
             Ok(()) => Ok(Some(Some(Arc::new(freed)))),
-            Err(Stopped::Stale(current)) => Ok(Some(current.map(Arc::new))),
+            Err(Stopped::Stale(current)) => Ok(Some(current.map(Arc::from))),
             Err(Stopped::Error(error)) => Err(error),
         }
     }
@@ -197,6 +197,7 @@ impl Engine {
         let flight = seat.flight();
         let Ok(_lookout) = flight.lookout.try_lock() else {
             tokio::select! {
+                biased;
                 () = seat.wait() => {}
                 () = store.clock().sleep_ms(patience_ms) => {}
             }
@@ -207,6 +208,7 @@ impl Engine {
         let is_ours = own && holder == store.session();
         let mut hints = (!is_ours).then(|| store.hints());
         tokio::select! {
+            biased;
             () = seat.wait() => return Ok(Some(row)),
             () = store.clock().sleep_ms(patience_ms) => {}
             () = changed(hints.as_mut()) => {}
@@ -331,7 +333,7 @@ impl Engine {
             let next = decide(&effect, &ground)?;
             match self.write(&next, &ground).await {
                 Ok(()) => return Ok(next),
-                Err(Stopped::Stale(current)) => stored = current,
+                Err(Stopped::Stale(current)) => stored = current.map(|effect| *effect),
                 Err(Stopped::Error(error)) => return Err(error),
             }
         }
@@ -370,33 +372,32 @@ impl Engine {
         Ok(())
     }
 
-    /// Commits a batch; a lost answer is resolved by repeating the same batch.
+    /// Commits a batch; a lost answer is resolved by repeating the same batch. From then on a
+    /// failure of the repeat proves nothing about the first.
     pub(crate) async fn commit(&self, batch: Batch) -> Result<(), Stopped> {
-        let mut tries = 0;
-        loop {
+        let mut unknown = false;
+        for _ in 0..=limits::COMMIT_TRIES_MAX {
             match self.store().commit(batch.clone()).await {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Stale(mut rows)) => {
-                    return Err(Stopped::Stale(rows.drain(..).next().flatten()));
+                    return Err(Stopped::Stale(rows.drain(..).next().flatten().map(Box::new)));
                 }
-                Err(CommitError::Failed(error)) => return Err(Stopped::Error(error.into())),
-                Err(CommitError::Unknown) if tries < limits::COMMIT_TRIES_MAX => {
-                    tries += 1;
-                    self.store().clock().sleep_ms(10).await;
+                Err(CommitError::Failed(error)) if !unknown => {
+                    return Err(Stopped::Error(error.into()));
                 }
-                Err(CommitError::Unknown) => {
-                    let text = "the store does not say whether it committed".into();
-                    return Err(Stopped::Error(StoreError::Unavailable(text).into()));
-                }
+                Err(CommitError::Unknown | CommitError::Failed(_)) => unknown = true,
             }
+            self.store().clock().sleep_ms(10).await;
         }
+        let text = "the store does not say whether it committed".into();
+        Err(Stopped::Error(StoreError::Unavailable(text).into()))
     }
 }
 
 /// Why a commit did not happen.
 pub(crate) enum Stopped {
     /// Decide again on the row as it is now.
-    Stale(Option<Effect>),
+    Stale(Option<Box<Effect>>),
     Error(Error),
 }
 
@@ -431,5 +432,5 @@ async fn changed(hints: Option<&mut tokio::sync::watch::Receiver<u64>>) {
     {
         return;
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }

@@ -2,7 +2,7 @@
 //! will use. Nothing was sent under it, and this is the only place that knows.
 
 use semel_core::effect::{Ground, Report, Settle};
-use semel_core::record::Effect;
+use semel_core::record::{Effect, Kind};
 use tokio::runtime::Handle;
 
 use crate::{Engine, Error};
@@ -60,8 +60,12 @@ async fn take_back(engine: Engine, effect: Effect, ground: Ground) {
 /// The same batch again: now it is certain whether the attempt exists, and it can be closed.
 async fn try_take_back(engine: &Engine, effect: Effect, ground: &Ground) -> Result<(), Error> {
     engine.write(&effect, ground).await?;
-    let reason = "the caller left before anything was sent".to_owned();
-    let report = Report::NotApplied { reason, last: false };
+    let reason = "the caller left before anything was done".to_owned();
+    let report = match effect.attempts.last().map(|attempt| attempt.kind) {
+        Some(Kind::Send) => Report::NotApplied { reason, last: false },
+        // Of a look it would mean that nothing was found.
+        _ => Report::Unknown { reason, key_not_used: false },
+    };
     let fence = effect.last_fence();
     engine.settle_on(effect, &Settle { fence, report, retry_after_ms: None }).await.map(|_| ())
 }

@@ -149,7 +149,8 @@ pub(crate) fn read_record(text: &str, sum: i64) -> Result<Effect, StoreError> {
     if checksum(text) != sum {
         return Err(StoreError::Corrupt("a row does not match its checksum".into()));
     }
-    record::decode(text).map_err(|error| StoreError::Corrupt(format!("a row cannot be read: {error}")))
+    record::decode(text)
+        .map_err(|error| StoreError::Corrupt(format!("a row cannot be read: {error}")))
 }
 
 fn checksum(text: &str) -> i64 {

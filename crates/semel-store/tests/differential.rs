@@ -5,7 +5,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use semel_core::effect::Ground;
@@ -13,13 +13,12 @@ use semel_core::key::Namespace;
 use semel_core::record::Effect;
 use semel_store::conformance::Subject;
 use semel_store::memory::Memory;
-use semel_store::{Batch, Clock, CommitError, DueCursor, ManualClock, Query};
+use semel_store::{Batch, Clock, CommitError, DueCursor, ManualClock, Query, Write};
 use support::chance::Chance;
 use support::history::{self, History};
 use support::{Folder, WALL_MS};
 use tokio::task::JoinSet;
 
-const SEEDS: [u64; 8] = [1, 2, 3, 5, 8, 13, 21, 34];
 /// Batches that are committed at once, so that SQLite groups them.
 const GROUP: usize = 16;
 const GROUPS: usize = 160;
@@ -27,20 +26,38 @@ const GROUPS: usize = 160;
 /// The stores to compare; the first is the model. Another one is another line.
 fn stores(folder: &Folder, clock: &Arc<ManualClock>) -> Vec<(&'static str, Subject)> {
     let clock = || Clock::Manual(clock.clone());
-    vec![
-        ("memory", Arc::new(Memory::new(clock()))),
-        ("sqlite", Arc::new(folder.open_on(clock()))),
-    ]
+    vec![("memory", Arc::new(Memory::new(clock()))), ("sqlite", Arc::new(folder.open_on(clock())))]
 }
 
 /// What happened, and how often.
 type Seen = BTreeMap<&'static str, usize>;
 
-// One thread, whose tasks run in the order they were spawned: all stores see one order.
-#[tokio::test(flavor = "current_thread")]
-async fn inv_i30_stores_answer_one_history_alike() {
+// Four tests of two histories each: together over twenty thousand batches, side by side.
+
+#[tokio::test]
+async fn inv_i30_stores_answer_one_history_alike_part_1() {
+    check([1, 2]).await;
+}
+
+#[tokio::test]
+async fn inv_i30_stores_answer_one_history_alike_part_2() {
+    check([3, 5]).await;
+}
+
+#[tokio::test]
+async fn inv_i30_stores_answer_one_history_alike_part_3() {
+    check([8, 13]).await;
+}
+
+#[tokio::test]
+async fn inv_i30_stores_answer_one_history_alike_part_4() {
+    check([21, 34]).await;
+}
+
+/// Runs on one thread, whose tasks run in the order they were spawned: all stores see one order.
+async fn check(seeds: [u64; 2]) {
     let mut seen = Seen::new();
-    for seed in SEEDS {
+    for seed in seeds {
         run(seed, &mut seen).await;
     }
     let missing = |kinds: &[&'static str]| {
@@ -48,7 +65,7 @@ async fn inv_i30_stores_answer_one_history_alike() {
     };
     assert_eq!(missing(&history::OPERATIONS), [""; 0], "never happened; seen: {seen:?}");
     assert_eq!(missing(&ANSWERS), [""; 0], "never answered; seen: {seen:?}");
-    assert!(seen["steps"] >= 20_000, "{seen:?}");
+    assert!(seen["steps"] >= 5_000, "{seen:?}");
 }
 
 const ANSWERS: [&str; 9] = [
@@ -68,22 +85,24 @@ async fn run(seed: u64, seen: &mut Seen) {
     let clock = ManualClock::new(WALL_MS);
     let stores = stores(&folder, &clock);
     let mut history = History::new(seed);
+    let mut written = HashSet::new();
     for group in 0..GROUPS {
         let place = format!("seed {seed}, group {group}");
         history.pass_time(&clock);
         let ground = stores[0].1.ground();
         let batches = plan(&stores[0].1, &mut history, &ground, seen).await;
         *seen.entry("steps").or_default() += batches.len();
-        let before = snapshot(&stores[0].1, 100).await;
         let (_, wanted) = commit_all(&stores[0], &batches).await;
-        count(&batches, &wanted, &before, seen);
+        count(&batches, &wanted, &mut written, seen);
         for store in &stores[1..] {
             let (name, answers) = commit_all(store, &batches).await;
             for (index, (answer, wanted)) in answers.iter().zip(&wanted).enumerate() {
                 assert_eq!(answer, wanted, "{place}, batch {index}: {name} answers otherwise");
             }
         }
-        compare(&place, &stores, &mut history.chance, seen).await;
+        if group % 8 == 7 {
+            compare(&place, &stores, &mut history.chance, seen).await;
+        }
     }
 }
 
@@ -120,18 +139,14 @@ async fn commit_all<'a>(store: &(&'a str, Subject), batches: &[Batch]) -> (&'a s
     (store.0, answers.into_iter().map(|(_, answer)| answer).collect())
 }
 
-fn count(batches: &[Batch], answers: &Answers, before: &[Effect], seen: &mut Seen) {
-    let is_old = |batch: &Batch| {
-        batch.writes.iter().all(|write| match write {
-            semel_store::Write::Insert(row) | semel_store::Write::Update(row) => before
-                .iter()
-                .any(|effect| semel_core::record::encode(effect) == row.record),
-            semel_store::Write::Remove { .. } => false,
-        })
-    };
+/// Counts the answers. A batch that is done although all its records were written is a repeat.
+fn count(batches: &[Batch], answers: &Answers, written: &mut HashSet<String>, seen: &mut Seen) {
     for (batch, answer) in batches.iter().zip(answers) {
+        let records: Vec<_> = batch.writes.iter().filter_map(record).cloned().collect();
         let kind = match answer {
-            Ok(()) if !batch.writes.is_empty() && is_old(batch) => "answer: done before",
+            Ok(()) if !records.is_empty() && records.iter().all(|text| written.contains(text)) => {
+                "answer: done before"
+            }
             Ok(()) => "answer: written",
             Err(CommitError::Stale(rows)) => match rows.as_slice() {
                 [Some(_)] => "answer: stale, a row",
@@ -141,6 +156,16 @@ fn count(batches: &[Batch], answers: &Answers, before: &[Effect], seen: &mut See
             Err(error) => panic!("the model fails: {error}"),
         };
         *seen.entry(kind).or_default() += 1;
+        if answer.is_ok() {
+            written.extend(records);
+        }
+    }
+}
+
+fn record(write: &Write) -> Option<&String> {
+    match write {
+        Write::Insert(row) | Write::Update(row) => Some(&row.record),
+        Write::Remove { .. } => None,
     }
 }
 
@@ -175,8 +200,8 @@ async fn compare(
                 *seen.entry(kind).or_default() += 1;
             }
         };
-        note("answer: due", found.2.iter().any(|(_, _, next)| next.is_none()));
-        note("answer: next due", found.2.iter().any(|(_, _, next)| next.is_some()));
+        note("answer: due", found.2.iter().any(|(effects, _)| !effects.is_empty()));
+        note("answer: next due", found.2.iter().any(|(_, next)| next.is_some()));
         note("answer: sweepable", !found.3.is_empty());
         note("answer: more pages", found.1.len() > 1);
         match &wanted {
@@ -210,7 +235,7 @@ async fn pages(store: &Subject, mut query: Query) -> Vec<Vec<Effect>> {
     }
 }
 
-type DuePages = Vec<(Vec<(i64, Effect)>, usize, Option<i64>)>;
+type DuePages = Vec<(Vec<(i64, Effect)>, Option<i64>)>;
 
 /// All pages of what is due: the time of each, and when the next one is.
 async fn due(store: &Subject, limit: usize) -> DuePages {
@@ -221,7 +246,7 @@ async fn due(store: &Subject, limit: usize) -> DuePages {
         after = page.effects.last().map(|(cursor, _)| *cursor);
         let effects: Vec<_> =
             page.effects.into_iter().map(|(cursor, effect)| (cursor.due_ms, effect)).collect();
-        pages.push((effects, limit, page.next_due.map(|due| due.ms)));
+        pages.push((effects, page.next_due.map(|due| due.ms)));
         if after.is_none() {
             return pages;
         }

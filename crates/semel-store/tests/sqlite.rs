@@ -2,7 +2,7 @@
 
 mod support;
 
-use semel_store::conformance;
+use semel_store::{Store, conformance};
 use support::Folder;
 
 #[tokio::test]
@@ -141,4 +141,44 @@ async fn many_keys_at_once_are_all_written() {
 async fn readers_never_see_half_a_batch() {
     let fresh = Folder::new();
     conformance::readers_never_see_half_a_batch(fresh.subject()).await;
+}
+
+/// Runs SQL as any other program may, past every guard of ours.
+fn plain_sql(folder: &Folder, text: &str) -> rusqlite::Result<()> {
+    rusqlite::Connection::open(folder.store())?.execute_batch(text)
+}
+
+#[tokio::test]
+async fn req_l8_a_row_has_its_columns_and_the_database_keeps_it_unique() {
+    let folder = Folder::new();
+    let store = folder.open();
+    support::put(&store, "k", 10).await.expect("a new key");
+    let connection = rusqlite::Connection::open(folder.store()).expect("a connection");
+    let sql = "SELECT workflow, action, key, state, created_at FROM effects";
+    let row = connection.query_row(sql, [], |row| {
+        let text = |index| row.get::<_, String>(index);
+        Ok(([text(0)?, text(1)?, text(2)?, text(3)?], row.get::<_, i64>(4)?))
+    });
+    let (texts, created_at) = row.expect("one row");
+    assert_eq!(texts, ["billing", "a", "k", "pending"]);
+    let effect = store.load(&support::address("k")).await.expect("a load").expect("an effect");
+    assert_eq!(created_at, effect.created.0);
+    let copy = "INSERT INTO effects SELECT NULL, namespace, action, key, generation, version, \
+         state, workflow, created_at, due_at, sweep_at, alarmed, sum, record FROM effects";
+    let error = plain_sql(&folder, copy).expect_err("a duplicate").to_string();
+    let unique = "UNIQUE constraint failed: effects.namespace, effects.action, effects.key";
+    assert!(error.starts_with(unique), "{error}");
+    assert_eq!(support::keys(&store).await, ["k"]);
+}
+
+#[tokio::test]
+async fn req_l15_the_database_itself_rejects_a_duplicate() {
+    let folder = Folder::new();
+    let store = folder.open();
+    for key in ["k", "k2"] {
+        support::put(&store, key, 10).await.expect("a new key");
+    }
+    let error = plain_sql(&folder, "UPDATE effects SET key = 'k'").expect_err("a duplicate");
+    assert!(error.to_string().starts_with("UNIQUE constraint failed"), "{error}");
+    assert_eq!(support::keys(&store).await, ["k2", "k"]);
 }

@@ -7,6 +7,10 @@ use crate::Failure;
 
 /// Classifies any error. A refused connection proves that nothing was sent; whatever is not known
 /// to be a proof counts as unknown.
+///
+/// Use a client that follows no redirects (`reqwest::redirect::Policy::none()`): one that cannot
+/// connect to where it was redirected reports a refused connection, though the first server may
+/// have acted.
 pub fn error(error: &(dyn Error + 'static)) -> Failure {
     let reason = with_causes(error);
     #[cfg(feature = "reqwest")]

@@ -64,10 +64,20 @@ pub(crate) async fn ledger(printer: &Printer) -> Result<(), Failed> {
         return printer.json(&json!({ "results": results }));
     }
     let rows: Vec<_> = results.iter().map(row).collect();
-    let headings =
-        ["", "CALLERS", "EFFECTS/S", "P50 MS", "P99 MS", "MAX MS", "ROWS/COMMIT", "RAW ROWS/S", "RATIO"];
+    let headings = [
+        "",
+        "CALLERS",
+        "EFFECTS/S",
+        "P50 MS",
+        "P99 MS",
+        "MAX MS",
+        "ROWS/COMMIT",
+        "RAW ROWS/S",
+        "RATIO",
+    ];
     printer.table(&headings, &rows);
-    printer.talk("an effect is two rows; ratio = ledger rows/s over raw rows/s, same bytes and rows");
+    printer
+        .talk("an effect is two rows; ratio = ledger rows/s over raw rows/s, same bytes and rows");
     Ok(())
 }
 

@@ -13,11 +13,7 @@ use crate::args;
 use crate::exit::Failed;
 use crate::print::{Printer, Tone, plain};
 
-pub(crate) async fn ls(
-    place: &Place,
-    options: &args::Ls,
-    printer: &Printer,
-) -> Result<(), Failed> {
+pub(crate) async fn ls(place: &Place, options: &args::Ls, printer: &Printer) -> Result<(), Failed> {
     let engine = place.engine_to_look()?;
     let now = engine.store().ground().now;
     let (effects, next) = if options.unattended {
@@ -119,11 +115,7 @@ pub(crate) async fn show(
 }
 
 /// The whole account of one effect.
-pub(crate) fn print_effect(
-    effect: &Effect,
-    now: &Moment,
-    printer: &Printer,
-) -> Result<(), Failed> {
+pub(crate) fn print_effect(effect: &Effect, now: &Moment, printer: &Printer) -> Result<(), Failed> {
     let view = effect_view(effect, now);
     if printer.wants_json() {
         return printer.json(&view);
@@ -132,7 +124,11 @@ pub(crate) fn print_effect(
     let state = printer.paint(tone(view.state), view.state);
     printer.line(&format!("{} is {state}", printer.paint(Tone::Strong, &name)));
     let field = |name: &str, value: &str| {
-        printer.line(&format!("  {} {}", printer.paint(Tone::Quiet, &format!("{name:15}")), plain(value)));
+        printer.line(&format!(
+            "  {} {}",
+            printer.paint(Tone::Quiet, &format!("{name:15}")),
+            plain(value)
+        ));
     };
     field("id", &view.id);
     field("version", &view.version.to_string());
@@ -162,8 +158,10 @@ pub(crate) fn print_effect(
     view.warnings.iter().for_each(|warning| field("warning", warning));
     view.attempts.iter().for_each(|attempt| field("attempt", &attempt_line(attempt)));
     for decision in &view.decisions {
-        let decision =
-            format!("{} by {}: {} ({})", decision.verdict, decision.actor, decision.reason, decision.at);
+        let decision = format!(
+            "{} by {}: {} ({})",
+            decision.verdict, decision.actor, decision.reason, decision.at
+        );
         field("decision", &decision);
     }
     for alarm in &view.alarms {
@@ -205,11 +203,7 @@ fn attempt_line(attempt: &AttemptView) -> String {
 }
 
 fn person(person: &args::Person) -> Person {
-    Person {
-        actor: person.actor.clone(),
-        reason: person.reason.clone(),
-        version: person.version,
-    }
+    Person { actor: person.actor.clone(), reason: person.reason.clone(), version: person.version }
 }
 
 pub(crate) async fn resolve(
@@ -221,7 +215,8 @@ pub(crate) async fn resolve(
     let resolution = match (options.done, options.failed) {
         (true, _) => {
             let text = options.receipt.as_deref().unwrap_or("null");
-            let receipt = Json::from_text(text).map_err(|error| Failed::usage(error.to_string()))?;
+            let receipt =
+                Json::from_text(text).map_err(|error| Failed::usage(error.to_string()))?;
             Resolution::Done(receipt)
         }
         (false, true) => Resolution::Failed,

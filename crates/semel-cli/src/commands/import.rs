@@ -42,8 +42,14 @@ pub(crate) async fn run(
     if !wrong.is_empty() {
         // All or nothing: a table that is half understood is not imported by half.
         wrong.iter().for_each(|line| printer.talk(line));
-        let text = format!("{} of {} lines cannot be read; nothing was imported", wrong.len(), lines.len());
-        return Err(Failed::new(text).hint("correct them in a copy of the table, then run it again"));
+        let text = format!(
+            "{} of {} lines cannot be read; nothing was imported",
+            wrong.len(),
+            lines.len()
+        );
+        return Err(
+            Failed::new(text).hint("correct them in a copy of the table, then run it again")
+        );
     }
     let (mut done, mut in_doubt, mut present) = (0, 0, 0);
     if options.dry_run {
@@ -76,7 +82,8 @@ pub(crate) async fn run(
 fn row(line: &Line, namespace: &Namespace, action: Option<&str>) -> anyhow::Result<Imported> {
     let address = Address {
         namespace: namespace.clone(),
-        action: Action::new(action.unwrap_or(&line.workflow)).map_err(|error| anyhow!("{error}"))?,
+        action: Action::new(action.unwrap_or(&line.workflow))
+            .map_err(|error| anyhow!("{error}"))?,
         key: Key::from_text(&line.key).map_err(|error| anyhow!("{error}"))?,
     };
     let created = time(&line.created_at)?;
@@ -98,8 +105,13 @@ fn time(text: &str) -> anyhow::Result<Wall> {
     }
     if let Ok(number) = text.parse::<i64>() {
         // A number this large is not a second of any date that a table would hold.
-        let is_ms = number.abs() >= 100_000_000_000;
-        return Ok(Wall(if is_ms { number } else { number * 1_000 }));
+        let is_ms = number.unsigned_abs() >= 100_000_000_000;
+        let timestamp = match is_ms {
+            true => jiff::Timestamp::from_millisecond(number),
+            false => jiff::Timestamp::from_second(number),
+        };
+        let timestamp = timestamp.map_err(|_| anyhow!("`{text}` is no time of this calendar"))?;
+        return Ok(Wall(timestamp.as_millisecond()));
     }
     let civil = text.parse::<jiff::civil::DateTime>();
     let civil = civil.map_err(|_| anyhow!("`{text}` is not a time"))?;
@@ -122,8 +134,7 @@ fn read_csv(file: &Path) -> anyhow::Result<Vec<Line>> {
         let found = headers.iter().position(|header| header.trim() == name);
         found.with_context(|| format!("the file has no column `{name}`"))
     };
-    let columns =
-        [column("workflow")?, column("key")?, column("status")?, column("created_at")?];
+    let columns = [column("workflow")?, column("key")?, column("status")?, column("created_at")?];
     let mut lines = Vec::new();
     for record in reader.records() {
         let record = record?;

@@ -38,7 +38,10 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             bench::worker(&place, seconds, callers, &prefix, printer).await
         }
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "semel", &mut std::io::stdout());
+            // Not straight to stdout: the generator panics when its reader has gone away.
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "semel", &mut script);
+            printer.line(String::from_utf8_lossy(&script).trim_end());
             Ok(())
         }
         Command::DemoCrm { dir } => Ok(crm::serve(dir).await?),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use semel::{Address, Action, Key, Namespace, Semel};
+use semel::{Action, Address, Key, Namespace, Semel};
 use semel_engine::Engine;
 use semel_store::Clock;
 use semel_store::sqlite::{Access, Sqlite};

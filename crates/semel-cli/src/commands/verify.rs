@@ -115,7 +115,8 @@ fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
     if printer.wants_json() {
         printer.json(&json!({ "effects": effects, "states": states, "violations": findings }))?;
     } else {
-        let counts: Vec<_> = states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+        let counts: Vec<_> =
+            states.iter().map(|(state, count)| format!("{count} {state}")).collect();
         printer.line(&format!("{effects} effects: {}", counts.join(", ")));
         for finding in findings {
             let effect = finding.effect.as_deref().unwrap_or("the store");

@@ -41,6 +41,12 @@ pub(crate) async fn run(options: &args::Demo, printer: &Printer) -> Result<(), F
     let folder = match &options.keep {
         Some(folder) => {
             std::fs::create_dir_all(folder).map_err(anyhow::Error::from)?;
+            let mut entries = std::fs::read_dir(folder).map_err(anyhow::Error::from)?;
+            if entries.next().is_some() {
+                // The tickets of an earlier demo would be counted again.
+                return Err(Failed::new(format!("the folder {} is not empty", folder.display()))
+                    .hint("name a new one"));
+            }
             folder.clone()
         }
         None => temporary.path().to_owned(),

@@ -135,7 +135,10 @@ impl Scene<'_> {
             "--reason".to_owned(),
             "found it in the CRM".to_owned(),
         ];
-        tell(self.printer, "  in doubt: a person looks at the CRM and settles it from the terminal");
+        tell(
+            self.printer,
+            "  in doubt: a person looks at the CRM and settles it from the terminal",
+        );
         let shown: Vec<_> = line.iter().map(|word| quoted(word)).collect();
         tell(self.printer, &format!("  $ semel {}", shown.join(" ")));
         let mut command = semel()?;

@@ -7,9 +7,7 @@ use async_trait::async_trait;
 use semel_core::effect::Ground;
 use semel_core::key::Address;
 use semel_core::record::Effect;
-use semel_store::{
-    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError,
-};
+use semel_store::{Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError};
 use tokio::sync::watch;
 
 /// How one commit goes wrong.
@@ -23,6 +21,12 @@ pub(crate) enum Fault {
     RequestLost,
     Unavailable,
     Full,
+    /// Committed, but there is never an answer.
+    AnswerStuck,
+    /// Never committed, and there is never an answer.
+    RequestStuck,
+    /// Committed and answered, but so much later.
+    Late(u64),
 }
 
 impl Fault {
@@ -89,6 +93,17 @@ impl Store for Flaky {
             }
             Fault::RequestLost => Err(CommitError::Unknown),
             Fault::Unavailable => Err(gone().into()),
+            Fault::AnswerStuck => {
+                self.below.commit(batch).await?;
+                std::future::pending().await
+            }
+            Fault::RequestStuck => std::future::pending().await,
+            Fault::Late(ms) => {
+                self.below.commit(batch).await?;
+                let Clock::Manual(clock) = self.below.clock() else { panic!("a clock by hand") };
+                clock.advance_ms(ms);
+                Ok(())
+            }
             Fault::Full => Err(StoreError::Full("as planned".into()).into()),
         }
     }

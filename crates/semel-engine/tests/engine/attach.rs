@@ -206,9 +206,8 @@ async fn nobody_is_promoted_into_a_doubt_that_needs_a_person() {
     let script = Script::gated([unknown()]);
     let first = spawn(&world.engine, call("k", Contract::AtMostOnce), &script);
     script.entered().await;
-    let waiters: Vec<_> = (0..20)
-        .map(|_| spawn(&world.engine, call("k", Contract::AtMostOnce), &script))
-        .collect();
+    let waiters: Vec<_> =
+        (0..20).map(|_| spawn(&world.engine, call("k", Contract::AtMostOnce), &script)).collect();
     idle().await;
     script.release();
     assert_eq!(first.await.unwrap(), Err(Code::InDoubt));
@@ -304,8 +303,7 @@ async fn another_input_is_refused_while_pending_and_after() {
 async fn waiters_of_a_new_generation_never_get_an_old_ones_receipt() {
     use semel_core::effect::{Person, Report, Resolution, Settle};
     let world = world();
-    let Ok(Answer::Attempt(old)) =
-        world.engine.begin(ask("k", Contract::AtMostOnce), 0).await
+    let Ok(Answer::Attempt(old)) = world.engine.begin(ask("k", Contract::AtMostOnce), 0).await
     else {
         panic!("an attempt")
     };

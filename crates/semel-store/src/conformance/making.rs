@@ -56,11 +56,8 @@ pub fn done(effect: &Effect, receipt: &str, ground: &Ground) -> Effect {
 
 /// A settled effect with a person's wish to do it again, and its next generation.
 pub fn superseded(effect: &Effect, ground: &Ground) -> (Effect, Effect) {
-    let person = Person {
-        actor: "ada".to_owned(),
-        reason: "once more".to_owned(),
-        version: effect.version,
-    };
+    let person =
+        Person { actor: "ada".to_owned(), reason: "once more".to_owned(), version: effect.version };
     effect::supersede(effect, &person, &ground.now).expect("a settled effect is superseded")
 }
 

@@ -26,7 +26,8 @@ pub async fn an_empty_store_answers_everything(store: Subject) {
 pub async fn effects_come_back_as_they_were_written(store: Subject) {
     let ground = store.ground();
     let large = format!("\"{}\"", "x".repeat(900_000));
-    let receipts = ["null", "false", "9007199254740993", "1.0", r#"{"b":1,  "a":"日本 🎫 \u0000"}"#];
+    let receipts =
+        ["null", "false", "9007199254740993", "1.0", r#"{"b":1,  "a":"日本 🎫 \u0000"}"#];
     for (index, receipt) in receipts.into_iter().chain([large.as_str()]).enumerate() {
         let name = address("a", &format!("key-{index}"));
         let mut ask = begin(&name, "1");
@@ -62,8 +63,8 @@ pub async fn generations_are_loaded_apart(store: Subject) {
 pub async fn names_are_never_mixed_up(store: Subject) {
     let ground = store.ground();
     let keys = [
-        "k", "K", "k ", " k", "%", "_", "1", "01", "1.0", "1e0", "é", "e\u{301}", "a,b", "a b", "'",
-        "\"", "null", "ß", "ss", "İ", "i",
+        "k", "K", "k ", " k", "%", "_", "1", "01", "1.0", "1e0", "é", "e\u{301}", "a,b", "a b",
+        "'", "\"", "null", "ß", "ss", "İ", "i",
     ];
     let mut names: Vec<_> = keys.iter().map(|key| address("a", key)).collect();
     names.extend([address("ab", "c"), address("a", "bc"), address("A", "k")]);
@@ -257,7 +258,8 @@ fn all_queries() -> Vec<Query> {
     let states = State::ALL.map(Some).into_iter().chain([None]);
     queries.clear();
     for namespace in namespaces {
-        for (action, key) in names(["a", "b"]).flat_map(|a| names(["k1", "k2"]).map(move |k| (a, k)))
+        for (action, key) in
+            names(["a", "b"]).flat_map(|a| names(["k1", "k2"]).map(move |k| (a, k)))
         {
             for (state, alarmed) in states.clone().flat_map(|state| [(state, false), (state, true)])
             {

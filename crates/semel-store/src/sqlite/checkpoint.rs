@@ -1,5 +1,5 @@
 //! One process moves the log into the database, whoever writes. The lock elects it; when it dies
-//! the next one in the kernel's queue takes over.
+//! the next one that asks takes over.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,12 +9,14 @@ use std::time::Duration;
 use rusqlite::Connection;
 
 use super::reader::spawn;
-use super::turnstile::{Turnstile, lock_file, wait_for};
+use super::turnstile::{Turnstile, lock_file};
 use super::{side_folder, stop_if_the_disk_failed, store_error};
 use crate::StoreError;
 
 /// How often the elected process looks at the size of the log.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// The pause while the log grows: a fast writer fills many megabytes between two looks.
+const LOOK_SOON: Duration = Duration::from_millis(10);
 /// From here on the log is copied beside the writers.
 const COPY_BYTES: u64 = 4 * 1024 * 1024;
 /// From here on the writers wait while the rest is copied and the log starts anew.
@@ -40,13 +42,21 @@ impl Checkpointer {
         let closed = Arc::new(AtomicBool::new(false));
         let is_closed = closed.clone();
         spawn("semel-checkpointer", move || {
-            // Blocks until elected. A store that was closed meanwhile passes the lock on.
-            if wait_for(&lock).is_err() {
-                return;
+            // Asks again and again: blocked in the kernel, a store that is closed would keep its
+            // thread and its files for as long as another process has the role.
+            while lock.try_lock().is_err() {
+                if is_closed.load(Ordering::Relaxed) {
+                    return;
+                }
+                std::thread::sleep(LOOK_EVERY);
             }
+            let mut bytes_before = 0;
             while !is_closed.load(Ordering::Relaxed) {
-                let bytes = std::fs::metadata(&wal).map_or(0, |metadata| metadata.len());
-                let pause = match checkpoint(&connection, &turnstile, bytes) {
+                let bytes = log_bytes(&wal);
+                let is_growing = bytes > bytes_before && bytes >= COPY_BYTES;
+                bytes_before = bytes;
+                let pause = match checkpoint(&connection, &turnstile, &wal) {
+                    Ok(Copied::All) if is_growing => LOOK_SOON,
                     Ok(Copied::All) => LOOK_EVERY,
                     Ok(Copied::HeldBack) => LOOK_AGAIN,
                     Err(error) => {
@@ -77,14 +87,14 @@ enum Copied {
 fn checkpoint(
     connection: &Connection,
     turnstile: &Turnstile,
-    bytes: u64,
+    wal: &Path,
 ) -> Result<Copied, StoreError> {
-    if bytes < COPY_BYTES {
+    if log_bytes(wal) < COPY_BYTES {
         return Ok(Copied::All);
     }
-    // Most of the copying happens while others write.
+    // Most of the copying happens while others write, and the log grows meanwhile.
     run(connection, "PRAGMA wal_checkpoint(PASSIVE)")?;
-    if bytes < RESTART_BYTES {
+    if log_bytes(wal) < RESTART_BYTES {
         return Ok(Copied::All);
     }
     let _turn = turnstile.enter()?;
@@ -98,6 +108,10 @@ fn run(connection: &Connection, pragma: &str) -> Result<Copied, StoreError> {
         store_error(&error)
     })?;
     Ok(if busy { Copied::HeldBack } else { Copied::All })
+}
+
+fn log_bytes(wal: &Path) -> u64 {
+    std::fs::metadata(wal).map_or(0, |metadata| metadata.len())
 }
 
 fn wal_path(path: &Path) -> PathBuf {

@@ -32,9 +32,7 @@ use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
 
-use crate::{
-    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError,
-};
+use crate::{Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError};
 use reader::Reader;
 use session::Session;
 use writer::Writer;

@@ -172,7 +172,8 @@ fn leave_untouched(connection: &Connection, untouched: bool) -> Result<(), Store
 fn check_format(connection: &Connection) -> Result<i64, StoreError> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let read = || Ok((pragma("user_version")?, pragma("application_id")?, tables(connection)?));
-    let (found, application, tables) = read().map_err(|error: rusqlite::Error| store_error(&error))?;
+    let (found, application, tables) =
+        read().map_err(|error: rusqlite::Error| store_error(&error))?;
     let is_empty = found == 0 && application == 0 && tables == 0;
     if !is_empty && application != APPLICATION_ID {
         return Err(StoreError::UrlInvalid("the file is another program's database".into()));
@@ -209,9 +210,8 @@ fn migrate(connection: &mut Connection, clock: &Clock) -> rusqlite::Result<()> {
     }
     if found == 0 {
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
-        let store_id = random_hex().map_err(|error| {
-            rusqlite::Error::ToSqlConversionFailure(Box::new(error))
-        })?;
+        let store_id = random_hex()
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
         transaction.execute(
             "INSERT INTO meta (id, store_id, epoch, commits, wall_high, boot_id, boot) \
              VALUES (1, ?1, 0, 0, 0, ?2, 1)",
@@ -302,8 +302,7 @@ fn reconcile(
     meta.commits += 1;
     save(&transaction, &meta).map_err(failed)?;
     transaction.commit().map_err(failed)?;
-    let mark =
-        Mark { store_id: meta.store_id.clone(), epoch: meta.epoch, commits: meta.commits };
+    let mark = Mark { store_id: meta.store_id.clone(), epoch: meta.epoch, commits: meta.commits };
     mark_file.write(&mark)?;
     Ok((meta, mark))
 }

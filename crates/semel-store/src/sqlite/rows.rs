@@ -177,7 +177,8 @@ fn list_text(query: &Query) -> String {
         (query.key.is_some(), "AND key = ?3"),
         (query.key.is_none(), "AND ?3 IS NULL"),
     ];
-    let asked: Vec<&str> = asked.iter().filter(|(asked, _)| *asked).map(|(_, text)| *text).collect();
+    let asked: Vec<&str> =
+        asked.iter().filter(|(asked, _)| *asked).map(|(_, text)| *text).collect();
     format!(
         "SELECT row, generation, version, record, sum FROM {from} WHERE row < ?4 {by_state} {} \
          ORDER BY row DESC LIMIT ?5",
@@ -263,7 +264,7 @@ fn compare(row: &SqlRow<'_>, effect: &Effect) -> rusqlite::Result<Option<String>
     let numbered = row.get::<_, u32>("generation")? == effect.generation
         && row.get::<_, u64>("version")? == effect.version;
     let swept = row.get::<_, Option<i64>>("sweep_at")? == effect.sweep_at().map(|at| at.0);
-    let alarmed = row.get::<_, bool>("alarmed")? == !effect.alarms.is_empty();
+    let alarmed = row.get::<_, bool>("alarmed")? != effect.alarms.is_empty();
     let state = State::parse(&text("state")?);
     Ok(match (named, numbered, swept, alarmed, state) {
         (false, ..) => Some("its name differs from its record".into()),

@@ -126,11 +126,9 @@ fn guarded(
 
 /// The user's statements may do anything but change the ledger or end the transaction. Temporary
 /// tables and views are refused, too: one that is called `effects` would hide the ledger.
-#[expect(clippy::needless_pass_by_value, reason = "the hook's signature")]
 fn authorize(context: AuthContext<'_>) -> Authorization {
-    let is_ours = |table: &str| {
-        ["effects", "meta"].iter().any(|ours| table.eq_ignore_ascii_case(ours))
-    };
+    let is_ours =
+        |table: &str| ["effects", "meta"].iter().any(|ours| table.eq_ignore_ascii_case(ours));
     match context.action {
         AuthAction::Insert { table_name }
         | AuthAction::Delete { table_name }

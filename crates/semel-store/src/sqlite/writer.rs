@@ -225,8 +225,8 @@ fn apply_write(connection: &Connection, write: &Write) -> Result<bool, ReadError
         Write::Update(row) => Ok(rows::update(connection, row)?),
         Write::Remove { address, generation, version } => {
             let newest = rows::newest(connection, address)?;
-            let holds = newest
-                .is_some_and(|row| row.generation == *generation && row.version == *version);
+            let holds =
+                newest.is_some_and(|row| row.generation == *generation && row.version == *version);
             if holds {
                 rows::remove(connection, address)?;
             }

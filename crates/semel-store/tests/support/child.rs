@@ -1,6 +1,7 @@
 //! Children: this test binary started again, to play a role of the same test.
 
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 
@@ -27,6 +28,7 @@ pub(crate) fn say(line: &str) {
 pub(crate) struct Player {
     child: Child,
     lines: BufReader<ChildStdout>,
+    errors: File,
 }
 
 impl Player {
@@ -43,10 +45,12 @@ impl Player {
         words.extend(["--exact", test, "--nocapture", "--test-threads=1"].map(Into::into));
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).env(ROLE, role).env(STORE, store);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let errors = tempfile::tempfile().expect("a file for its errors");
+        let stderr = errors.try_clone().expect("a second descriptor");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = command.spawn().expect("a child process");
         let lines = BufReader::new(child.stdout.take().expect("a pipe"));
-        Player { child, lines }
+        Player { child, lines, errors }
     }
 
     /// The next line the child says; `None` when it has ended.
@@ -93,5 +97,11 @@ impl Drop for Player {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            let mut text = String::new();
+            let _ = self.errors.seek(SeekFrom::Start(0));
+            let _ = self.errors.read_to_string(&mut text);
+            let _ = writeln!(std::io::stderr(), "the child said on stderr:\n{text}");
+        }
     }
 }

@@ -63,7 +63,7 @@ impl History {
     pub(crate) fn pass_time(&mut self, clock: &Arc<ManualClock>) {
         match self.chance.up_to(40) {
             0 => clock.advance_ms(31 * DAY_MS),
-            1 if self.chance.one_in(3) => clock.advance_ms(731 * DAY_MS),
+            1 => clock.advance_ms(731 * DAY_MS),
             2 => clock.step_wall_ms(-SECOND_MS * 3_600),
             3..8 => clock.advance_ms(130_000),
             8..16 => clock.advance_ms(31_000),
@@ -88,8 +88,8 @@ impl History {
             0 => self.repeat(),
             1 => self.wrong(address, stored, ground),
             2 => self.mixed(),
-            3 => self.import(address, ground),
-            4..9 => self.begin(address, stored, ground),
+            3 if self.chance.one_in(3) => self.import(address, ground),
+            3..9 => self.begin(address, stored, ground),
             _ => self.go_on(stored?, ground),
         };
         if let Some((operation, batch)) = &planned
@@ -222,13 +222,23 @@ impl History {
 
     fn wrong(&mut self, address: &Address, stored: Option<&Effect>, ground: &Ground) -> Planned {
         let Some(stored) = stored else {
-            let gone = Write::Remove { address: address.clone(), generation: 0, version: 1 };
-            return Some(("wrong: remove", gone.into()));
+            // Nothing is there: to remove it is done already, to update it is stale.
+            if self.chance.one_in(2) {
+                let gone = Write::Remove { address: address.clone(), generation: 0, version: 1 };
+                return Some(("wrong: remove", gone.into()));
+            }
+            let (_, mut batch) = self.import(address, ground)?;
+            let Some(Write::Insert(row)) = batch.writes.pop() else { return None };
+            let effect = semel_core::record::decode(&row.record).expect("a record");
+            let row = Row::new(Effect { version: 2, ..effect }, &ground.now);
+            return Some(("wrong: version", Write::Update(row).into()));
         };
-        let row = Row::new(stored.clone(), &ground.now);
         let off = [0, 2, 7][self.chance.up_to(3)];
         Some(match self.chance.up_to(3) {
-            0 => ("wrong: insert", Write::Insert(Row { record: altered(stored), ..row }).into()),
+            0 => {
+                let other = Effect { run: Some("another".into()), ..stored.clone() };
+                ("wrong: insert", Write::Insert(Row::new(other, &ground.now)).into())
+            }
             1 => {
                 let wrong = Effect { version: stored.version + off, ..stored.clone() };
                 let row = Row::new(wrong, &ground.now);
@@ -255,10 +265,11 @@ impl History {
 pub(crate) fn address(chance: &mut Chance) -> Address {
     let namespace = Namespace::default();
     let namespace = if chance.one_in(3) { namespace.draft() } else { namespace };
+    let action = if chance.one_in(2) { "ticket" } else { "e-mail" };
     Address {
         namespace,
-        action: Action::new(*chance.pick(&["ticket", "e-mail"])).expect("a valid action"),
-        key: Key::from_text(&format!("k{}", chance.up_to(10))).expect("a valid key"),
+        action: Action::new(action).expect("a valid action"),
+        key: Key::from_text(&format!("k{}", chance.up_to(20))).expect("a valid key"),
     }
 }
 
@@ -269,10 +280,4 @@ fn one(operation: &'static str, effect: Effect, ground: &Ground) -> Planned {
 fn remove(effect: &Effect, version: u64) -> Write {
     let address = effect.address.clone();
     Write::Remove { address, generation: effect.generation, version }
-}
-
-/// Another record under the same name.
-fn altered(effect: &Effect) -> String {
-    let run = Some("another".to_owned());
-    semel_core::record::encode(&Effect { run, ..effect.clone() })
 }

@@ -9,9 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use semel_store::conformance::Subject;
+use semel_core::effect::{self, Decision};
+use semel_core::json::Json;
+use semel_core::key::Address;
+use semel_store::conformance::{self, Subject};
 use semel_store::sqlite::{Access, Sqlite};
-use semel_store::{Clock, ManualClock, StoreError};
+use semel_store::{Clock, CommitError, ManualClock, Query, Store, StoreError};
 
 /// A wall time to start manual clocks at.
 pub(crate) const WALL_MS: i64 = 1_790_000_000_000;
@@ -86,4 +89,58 @@ pub(crate) fn beside(store: &Path, suffix: &str) -> PathBuf {
     let mut name = store.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
+}
+
+/// Runs one future to its end.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build().expect("a runtime").block_on(future)
+}
+
+/// Commits a new effect under a key; its input has about this many bytes.
+pub(crate) async fn put(store: &dyn Store, key: &str, bytes: usize) -> Result<(), CommitError> {
+    let ground = store.ground();
+    let mut ask = conformance::begin(&address(key), key);
+    ask.input = Json::from_text(format!("\"{}\"", "x".repeat(bytes))).expect("JSON");
+    let Ok(Decision::Arm(effect, _)) = effect::begin(None, &ask, &ground) else {
+        panic!("a first begin arms");
+    };
+    store.commit(conformance::insert(&effect, &ground).into()).await
+}
+
+pub(crate) fn address(key: &str) -> Address {
+    conformance::address("a", key)
+}
+
+/// Whether a key is in the store.
+pub(crate) async fn has(store: &dyn Store, key: &str) -> bool {
+    store.load(&address(key)).await.expect("a load").is_some()
+}
+
+/// All keys of a store, newest first.
+pub(crate) async fn keys(store: &dyn Store) -> Vec<String> {
+    let mut query = Query::everywhere(500);
+    let mut keys = Vec::new();
+    loop {
+        let page = store.list(&query).await.expect("a page");
+        keys.extend(page.effects.iter().map(|effect| effect.address.key.as_str().to_owned()));
+        query.after = page.next;
+        if page.next.is_none() {
+            return keys;
+        }
+    }
+}
+
+/// What `semel verify` would say about the file and its rows.
+pub(crate) async fn problems(store: &Sqlite) -> Vec<String> {
+    let mut found = store.check_pages().await.expect("pages");
+    let mut after = 0;
+    loop {
+        let audit = store.audit(after, 500).await.expect("an audit");
+        found.extend(audit.problems);
+        match audit.next {
+            Some(next) => after = next,
+            None => return found,
+        }
+    }
 }

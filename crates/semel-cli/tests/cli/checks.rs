@@ -1,0 +1,168 @@
+//! `semel verify` and `semel doctor`, on stores that are well and stores that are not.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+
+use serde_json::{Value, json};
+
+use crate::assert_plain;
+use crate::common::{World, until};
+
+fn tamper(world: &World, statement: &str) {
+    let connection = rusqlite::Connection::open(world.store()).expect("the file");
+    let changed = connection.execute(statement, []).expect("a statement");
+    assert!(changed > 0, "{statement} changed nothing");
+}
+
+#[test]
+fn verify_counts_every_effect_in_one_state() {
+    let world = World::with_all_states();
+    let verified = world.semel(&["verify", "--json"]).expect(0).json();
+    let states = json!({ "done": 1, "failed": 1, "in_doubt": 1, "planned": 1 });
+    assert_eq!(verified, json!({ "effects": 4, "states": states, "violations": [] }));
+    let text = world.semel(&["verify"]).expect(0);
+    assert_plain(&text.stdout);
+    assert!(text.stdout.ends_with("every invariant holds\n"), "{text:?}");
+}
+
+#[test]
+fn verify_looks_at_a_live_store_and_disturbs_nobody() {
+    let world = World::new();
+    world.crm.script("live", &["slow:1500"]);
+    let mut worker = world.worker("at_most_once", &["live"]);
+    let written = until("the CRM has it", || world.crm.did("written", "live").pop());
+    assert_eq!(written.worker, Some(worker.pid.to_string()));
+    let verified = world.semel(&["verify", "--json"]).expect(0).json();
+    assert_eq!(verified["states"], json!({ "pending": 1 }));
+    assert_eq!(worker.end(), Some(0));
+}
+
+#[test]
+fn verify_finds_what_was_changed_behind_the_ledger() {
+    let check = |statement: &str, invariant: &str| {
+        let world = World::with_all_states();
+        tamper(&world, statement);
+        let ended = world.semel(&["verify", "--json"]).expect(1);
+        let verified = ended.json();
+        let found = verified["violations"].as_array().expect("a list").iter();
+        let found: Vec<_> = found.map(|one| one["invariant"].as_str().expect("it")).collect();
+        assert!(found.contains(&invariant), "{statement}: {verified}");
+        let text = world.semel(&["verify"]).expect(1);
+        assert!(text.stdout.contains(invariant) && text.stderr.contains("hint:"), "{text:?}");
+    };
+    check("UPDATE effects SET record = replace(record, 'T-ok', 'T-no')", "I9");
+    check("UPDATE effects SET sum = sum + 1 WHERE key = 'ok'", "I9");
+    check("UPDATE effects SET alarmed = 1 WHERE key = 'ok'", "I9");
+    check("UPDATE effects SET key = 'ko' WHERE key = 'ok'", "I9");
+    check("UPDATE effects SET sweep_at = NULL WHERE key = 'ok'", "I9");
+    check("UPDATE effects SET version = 9 WHERE key = 'ok'", "I9");
+}
+
+#[test]
+fn verify_finds_damaged_pages() {
+    let world = World::new();
+    for number in 0..200 {
+        world.put_done(&format!("k{number}"));
+    }
+    tamper(&world, "UPDATE meta SET wall_high = wall_high"); // all of the log is in the file now
+    let file = fs::File::options().write(true).open(world.store()).expect("the file");
+    let length = file.metadata().expect("its length").len();
+    for offset in (4 * 4096..length).step_by(3 * 4096) {
+        file.write_all_at(&[0xa5; 512], offset).expect("damage");
+    }
+    let ended = world.semel(&["verify", "--json"]).expect(1);
+    assert!(ended.stdout.contains("I31") || ended.stderr.contains("store_corrupt"), "{ended:?}");
+}
+
+#[test]
+fn a_store_of_a_newer_format_is_refused_untouched() {
+    let world = World::with_all_states();
+    let connection = rusqlite::Connection::open(world.store()).expect("the file");
+    connection.pragma_update(None, "user_version", 99).expect("a newer format");
+    drop(connection);
+    let before = fs::read(world.store()).expect("the file");
+    let decision = ["--failed", "--version", "2", "--reason", "x"];
+    for args in [
+        &["effects", "ls"][..],
+        &["effects", "show", "crm-ticket/ok"],
+        &[&["effects", "resolve", "crm-ticket/hm"], &decision[..]].concat(),
+        &["verify"],
+    ] {
+        let ended = world.semel(args).expect(1);
+        assert!(ended.stderr.contains("store_newer"), "{args:?}: {ended:?}");
+    }
+    let mut worker = world.worker("at_most_once", &["new"]);
+    assert_eq!(worker.end(), Some(1));
+    assert_eq!(fs::read(world.store()).expect("the file"), before);
+    assert_eq!(world.crm.events().len(), 0);
+}
+
+#[test]
+fn a_file_that_is_no_store_is_refused() {
+    let world = World::new();
+    fs::write(world.store(), "Dear diary, this is no database at all. ".repeat(200)).expect("it");
+    let ended = world.semel(&["verify"]).expect(1);
+    assert!(ended.stderr.contains("store_corrupt"), "{ended:?}");
+    fs::remove_file(world.store()).expect("gone");
+    let other = rusqlite::Connection::open(world.store()).expect("a database");
+    other.execute_batch("CREATE TABLE recipes (name TEXT)").expect("of another program");
+    drop(other);
+    for args in [&["verify"][..], &["effects", "ls"]] {
+        world.semel(args).expect(2);
+    }
+    let mut worker = world.worker("at_most_once", &["new"]);
+    assert_eq!(worker.end(), Some(2));
+}
+
+fn finding<'a>(doctor: &'a Value, what: &str) -> &'a Value {
+    let findings = doctor["findings"].as_array().expect("findings");
+    findings.iter().find(|one| one["what"] == what).unwrap_or_else(|| panic!("{what}: {doctor}"))
+}
+
+#[test]
+fn doctor_says_what_is_in_order() {
+    let world = World::new();
+    world.put_done("ok");
+    let doctor = world.semel(&["doctor", "--json"]).expect(0).json();
+    assert_eq!(doctor["ok"], true);
+    for what in ["sqlite", "disk", "log", "store", "clock", "quarantine", "doubts", "unattended"] {
+        assert_eq!(finding(&doctor, what)["ok"], true, "{doctor}");
+    }
+    let text = world.semel(&["doctor"]).expect(0);
+    assert_plain(&text.stdout);
+    assert_eq!(text.stdout.lines().filter(|line| line.starts_with("ok ")).count(), 8, "{text:?}");
+}
+
+#[test]
+fn doctor_names_a_way_out_for_each_finding() {
+    let world = World::with_all_states();
+    let doctor = world.semel(&["doctor", "--json"]).expect(1).json();
+    assert_eq!(doctor["ok"], false);
+    assert_eq!(finding(&doctor, "doubts")["fix"], "semel effects ls --state in_doubt");
+    let text = world.semel(&["doctor"]).expect(1);
+    assert!(text.stdout.contains("fix: semel effects ls --state in_doubt"), "{text:?}");
+    let nothing = World::new();
+    let doctor = nothing.semel(&["doctor", "--json"]).expect(1).json();
+    assert_eq!(finding(&doctor, "store")["ok"], false);
+    assert!(finding(&doctor, "store")["fix"].is_string());
+    assert!(!nothing.store().exists(), "looking creates nothing");
+}
+
+/// An older copy of the file is put back: what it forgot may have been sent.
+#[test]
+fn doctor_tells_of_a_store_that_went_back_in_time() {
+    let world = World::new();
+    world.put_done("first");
+    let copy = world.dir.path().join("copy.db");
+    fs::copy(world.store(), &copy).expect("a backup");
+    world.put_done("second");
+    fs::copy(&copy, world.store()).expect("restored");
+    for side in ["semel.db-wal", "semel.db-shm"] {
+        let _ = fs::remove_file(world.dir.path().join(side));
+    }
+    let mut worker = world.worker("at_most_once", &["second"]);
+    assert_eq!(worker.end(), Some(5), "created in doubt, not sent: {:?}", worker.lines());
+    assert_eq!(world.crm.events().len(), 0);
+    let doctor = world.semel(&["doctor", "--json"]).expect(1).json();
+    assert_eq!(finding(&doctor, "quarantine")["ok"], false);
+}

@@ -1,0 +1,102 @@
+//! The command line, as people and scripts meet it: what is printed where, and how it ends.
+
+mod checks;
+#[path = "../common/mod.rs"]
+mod common;
+mod decisions;
+mod import;
+mod lists;
+mod refusals;
+mod shows;
+
+use std::future::Future;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use semel::{Error, Failure, Retry, Semel};
+use serde_json::{Value, json};
+
+use common::{Ended, World, run, semel};
+
+/// The receipt of `put`.
+fn receipt(key: &str) -> Value {
+    json!({ "id": format!("T-{key}"), "reference": key })
+}
+
+impl World {
+    /// Runs the SDK on this store, in this process.
+    fn sdk<T, F: Future<Output = T>>(&self, act: impl FnOnce(Semel) -> F) -> T {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        let url = format!("sqlite:{}", self.store().display());
+        runtime.block_on(async { act(Semel::open(&url).await.expect("the store")).await })
+    }
+
+    /// Calls one effect whose function says this. `Ok` is a receipt.
+    fn put(&self, key: &str, says: Result<Value, Failure>) -> Result<Value, Error> {
+        self.put_with(key, Duration::from_millis(1), says)
+    }
+
+    fn put_with(
+        &self,
+        key: &str,
+        settle: Duration,
+        says: Result<Value, Failure>,
+    ) -> Result<Value, Error> {
+        self.sdk(async |semel| {
+            let effect = semel.effect("crm-ticket").key([key]).input(&json!({ "reference": key }));
+            let effect = effect.workflow("demo").retry(Retry::NONE).settle_window(settle);
+            effect.call(move |_| std::future::ready(says.clone())).await
+        })
+    }
+
+    fn put_done(&self, key: &str) {
+        assert_eq!(self.put(key, Ok(receipt(key))), Ok(receipt(key)));
+    }
+
+    fn put_in_doubt(&self, key: &str) {
+        self.put(key, Err(Failure::unknown("no answer"))).expect_err("nobody knows");
+    }
+
+    fn put_failed(&self, key: &str) {
+        self.put(key, Err(Failure::refused("HTTP status 422"))).expect_err("refused");
+    }
+
+    fn put_planned(&self, key: &str) {
+        self.put(key, Err(Failure::not_applied("nobody listens"))).expect_err("not applied");
+    }
+
+    /// One of each.
+    fn with_all_states() -> World {
+        let world = World::new();
+        world.put_done("ok");
+        world.put_failed("no");
+        world.put_in_doubt("hm");
+        world.put_planned("later");
+        world
+    }
+
+    /// What a person decides, upon the version that stands now.
+    fn decide(&self, verb: &str, key: &str, how: &[&str]) -> Ended {
+        let version = self.show(key)["version"].to_string();
+        let name = format!("crm-ticket/{key}");
+        let args = ["effects", verb, &name, "--version", &version, "--reason", "as agreed"];
+        self.semel(&[&args[..], how, &["--json"]].concat())
+    }
+
+    fn state(&self, key: &str) -> String {
+        self.show(key)["state"].as_str().expect("a state").to_owned()
+    }
+}
+
+/// A command without a store of its own, in a folder of its own.
+fn semel_in(dir: &Path, args: &[&str]) -> Ended {
+    let mut command: Command = semel();
+    run(command.current_dir(dir).args(args))
+}
+
+/// Nothing that only a terminal can show.
+fn assert_plain(text: &str) {
+    let is_drawn = |c: char| c == '\u{1b}' || ('\u{2500}'..='\u{259f}').contains(&c);
+    assert!(!text.contains(is_drawn), "drawn or coloured: {text:?}");
+}

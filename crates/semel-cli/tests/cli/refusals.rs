@@ -1,0 +1,135 @@
+//! Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 refused, 5 in doubt, 75 try again later.
+
+use std::fs;
+
+use crate::common::{World, run, semel, until};
+use crate::semel_in;
+
+fn work(world: &World, contract: &str, args: &[&str]) -> (Option<i32>, Option<String>) {
+    let mut worker = world.worker(contract, args);
+    let code = worker.end();
+    (code, worker.lines().remove(0).error)
+}
+
+fn said(code: i32, error: &str) -> (Option<i32>, Option<String>) {
+    (Some(code), Some(error.to_owned()))
+}
+
+#[test]
+fn a_worker_ends_with_the_code_of_its_last_refusal() {
+    let world = World::new();
+    assert_eq!(work(&world, "at_most_once", &["ok"]), (Some(0), None));
+    let changed = work(&world, "at_most_once", &["--note", "another", "ok"]);
+    assert_eq!(changed, said(4, "input_changed"));
+    world.crm.script("no", &["status:422"]);
+    assert_eq!(work(&world, "at_most_once", &["no"]), said(4, "effect_failed"));
+    world.crm.script("later", &["status:401"]);
+    assert_eq!(
+        work(&world, "at_most_once", &["--attempts", "1", "later"]),
+        said(75, "not_applied")
+    );
+    world.crm.script("never", &["status:401", "status:401"]);
+    let exhausted = work(&world, "at_most_once", &["--attempts", "2", "--delay-ms", "1", "never"]);
+    assert_eq!(exhausted, said(75, "retries_exhausted"));
+    world.crm.script("hm", &["reset"]);
+    assert_eq!(work(&world, "at_most_once", &["hm"]), said(5, "in_doubt"));
+    let long = "k".repeat(256);
+    assert_eq!(work(&world, "at_most_once", &[&long]), said(2, "key_invalid"));
+    assert_eq!(work(&world, "at_most_once", &["--lease-ms", "1", "x"]), said(2, "terms_invalid"));
+}
+
+#[test]
+fn case_c4_a_duplicate_is_told_to_come_back_when_the_hold_is_over() {
+    let world = World::new();
+    world.crm.script("busy", &["hold"]);
+    let mut winner = world.worker("at_most_once", &["busy"]);
+    until("the CRM holds the request", || world.crm.did("held", "busy").pop());
+    let told = work(&world, "at_most_once", &["--hold-ms", "100", "busy"]);
+    assert_eq!(told, said(75, "in_progress"));
+    assert_eq!(world.crm.did("arrived", "busy").len(), 1);
+    winner.kill();
+}
+
+#[test]
+fn a_slow_transaction_is_undone_and_ends_with_one() {
+    let world = World::new();
+    let told = work(&world, "transaction", &["--pause-ms", "1200", "slow"]);
+    assert_eq!(told, said(1, "transaction_too_long"));
+    assert_eq!(work(&world, "transaction", &["slow"]), (Some(0), None));
+}
+
+#[test]
+fn an_address_that_is_no_store_ends_with_two() {
+    let dir = tempfile::tempdir().expect("a folder");
+    for url in ["", "sqlite:", "postgres://localhost/x", "semel.db", "memory:", "sqlite:missing.db"]
+    {
+        for command in [&["effects", "ls"][..], &["effects", "show", "a/b"], &["verify"]] {
+            let ended = semel_in(dir.path(), &[&["--store", url], command].concat());
+            assert_eq!(ended.code, Some(2), "{url:?} {command:?}: {ended:?}");
+            assert!(ended.stderr.contains("store_url_invalid"), "{url:?}: {ended:?}");
+            assert_eq!(ended.stdout, "");
+        }
+    }
+    assert_eq!(fs::read_dir(dir.path()).expect("it").count(), 0, "looking creates nothing");
+}
+
+#[test]
+fn a_decision_never_creates_a_store() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let person = ["--version", "1", "--reason", "x"];
+    for command in [
+        &["effects", "resolve", "a/b", "--failed"][..],
+        &["effects", "supersede", "a/b"],
+        &["effects", "void", "a/b"],
+    ] {
+        assert_eq!(semel_in(dir.path(), &[command, &person].concat()).code, Some(2));
+    }
+    assert_eq!(fs::read_dir(dir.path()).expect("it").count(), 0);
+}
+
+#[test]
+fn a_command_line_without_sense_ends_with_two() {
+    let world = World::with_all_states();
+    for args in [
+        &["frobnicate"][..],
+        &[],
+        &["effects"],
+        &["effects", "show"],
+        &["effects", "show", "no-slash"],
+        &["effects", "show", "bad action/x"],
+        &["effects", "show", "crm-ticket/"],
+        &["effects", "ls", "--limit", "many"],
+        &["effects", "ls", "--unattended", "--state", "done"],
+        &["effects", "ls", "--namespace", "bad namespace"],
+        &["completions", "cobol"],
+    ] {
+        let ended = world.semel(args);
+        assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");
+        assert_eq!(ended.stdout, "", "{args:?}: talk belongs to stderr");
+    }
+}
+
+#[test]
+fn decisions_about_what_is_not_there_end_with_three() {
+    let world = World::with_all_states();
+    let person = ["--version", "1", "--reason", "x"];
+    for command in [
+        &["effects", "resolve", "crm-ticket/nothing", "--failed"][..],
+        &["effects", "supersede", "crm-ticket/nothing"],
+        &["effects", "void", "crm-ticket/nothing"],
+    ] {
+        world.semel(&[command, &person].concat()).expect(3);
+    }
+}
+
+#[test]
+fn the_environment_names_store_and_namespace() {
+    let world = World::with_all_states();
+    let url = format!("sqlite:{}", world.store().display());
+    let show = |namespace: &str| {
+        let mut command = semel();
+        command.env("SEMEL_STORE", &url).env("SEMEL_NAMESPACE", namespace);
+        run(command.args(["effects", "show", "crm-ticket/ok"])).code
+    };
+    assert_eq!((show("default"), show("another")), (Some(0), Some(3)));
+}

@@ -1,0 +1,16 @@
+//! The SDK as its users see it, on real files and real time.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod builder;
+mod classify;
+mod concurrency;
+mod handler;
+#[cfg(feature = "reqwest")]
+mod http;
+mod keys;
+mod outcome;
+mod receipts;
+mod recovery;
+mod transaction;
