@@ -13,6 +13,8 @@ pub mod conformance;
 
 pub use clock::{Clock, ManualClock};
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use semel_core::code::Code;
 use semel_core::effect::{Ground, State};
@@ -71,12 +73,13 @@ pub trait Store: Send + Sync + 'static {
 /// Writes that happen together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    pub writes: Vec<Write>,
+    /// Shared, so that a batch whose answer was lost is repeated without a copy.
+    pub writes: Arc<[Write]>,
 }
 
 impl From<Write> for Batch {
     fn from(write: Write) -> Batch {
-        Batch { writes: vec![write] }
+        Batch { writes: Arc::new([write]) }
     }
 }
 
@@ -93,7 +96,7 @@ pub enum Write {
 
 impl Write {
     /// Inserts a first version and updates any later one.
-    pub fn effect(effect: Effect, now: &Moment) -> Write {
+    pub fn effect(effect: &Effect, now: &Moment) -> Write {
         let row = Row::new(effect, now);
         if row.version == 1 { Write::Insert(row) } else { Write::Update(row) }
     }
@@ -126,8 +129,8 @@ pub struct Row {
 
 impl Row {
     /// Derives the columns from an effect at a moment.
-    pub fn new(effect: Effect, now: &Moment) -> Row {
-        let record = record::encode(&effect);
+    pub fn new(effect: &Effect, now: &Moment) -> Row {
+        let record = record::encode(effect);
         Row {
             generation: effect.generation,
             version: effect.version,
@@ -138,8 +141,8 @@ impl Row {
             created: effect.created,
             sum: checksum(&record),
             record,
-            workflow: effect.workflow,
-            address: effect.address,
+            workflow: effect.workflow.clone(),
+            address: effect.address.clone(),
         }
     }
 }
