@@ -11,6 +11,7 @@ use semel_core::json::Json;
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::{Effect, Kind};
+use semel_core::time::Moment;
 use semel_store::{Batch, CommitError, DuePage, Page, Query, StoreError, Write};
 
 use crate::flights::Seat;
@@ -281,7 +282,8 @@ impl Engine {
         resolution: &Resolution,
     ) -> Result<Effect, Error> {
         self.change(address, |effect, ground| {
-            Ok(effect::resolve(effect, person, resolution, &ground.now)?)
+            let effect = self.judged(effect.clone(), &ground.now);
+            Ok(effect::resolve(&effect, person, resolution, &ground.now)?)
         })
         .await
     }
@@ -354,9 +356,32 @@ impl Engine {
         Ok(found.ok_or(Refusal::NotFound)?)
     }
 
-    /// Effects, newest first.
+    /// Effects, newest first. What time or a death has put in doubt is listed as in doubt, whether
+    /// or not anybody has recorded it yet.
     pub async fn list(&self, query: &Query) -> Result<Page, Error> {
-        Ok(self.store().list(query).await?)
+        // Only these two states change by time or death alone, so their stored column may lag.
+        let by_time = matches!(query.state, Some(State::Pending | State::InDoubt));
+        let stored = match by_time {
+            true => Query { state: None, unsettled: true, ..query.clone() },
+            false => query.clone(),
+        };
+        let mut page = self.store().list(&stored).await?;
+        let now = self.store().ground().now;
+        let effects = page.effects.into_iter().map(|effect| self.judged(effect, &now));
+        let is_asked = |effect: &Effect| !by_time || Some(effect.state(&now)) == query.state;
+        page.effects = effects.filter(is_asked).collect();
+        Ok(page)
+    }
+
+    /// The effect as it is now: when its holder's process is proven dead, that attempt is unknown.
+    /// Not recorded, so the version stays.
+    pub fn judged(&self, effect: Effect, now: &Moment) -> Effect {
+        let holder = effect.holder(now).and_then(|attempt| attempt.session.as_deref());
+        let Some(session) = holder.filter(|session| self.store().is_dead(session)) else {
+            return effect;
+        };
+        let version = effect.version;
+        effect::died(&effect, session, now).map_or(effect, |died| Effect { version, ..died })
     }
 
     /// Due effects that nobody has attended to for a while.

@@ -168,7 +168,10 @@ pub struct Query {
     pub namespace: Option<Namespace>,
     pub action: Option<Action>,
     pub key: Option<Key>,
+    /// The state as it was when the row was written; time may have moved it on.
     pub state: Option<State>,
+    /// Only rows written as pending or in doubt: all that may be in doubt by now.
+    pub unsettled: bool,
     pub alarmed: bool,
     /// Continue after this cursor.
     pub after: Option<i64>,
@@ -188,6 +191,7 @@ impl Query {
             action: None,
             key: None,
             state: None,
+            unsettled: false,
             alarmed: false,
             after: None,
             limit,
@@ -248,6 +252,10 @@ pub enum StoreError {
     SqliteTooOld { found: String },
     #[error("{0}")]
     UrlInvalid(String),
+    #[error("there is no store at {0}")]
+    Missing(String),
+    #[error("{0} is another program's file, not a store of Semel")]
+    Foreign(String),
 }
 
 impl StoreError {
@@ -261,6 +269,8 @@ impl StoreError {
             StoreError::Newer { .. } => Code::StoreNewer,
             StoreError::SqliteTooOld { .. } => Code::SqliteTooOld,
             StoreError::UrlInvalid(_) => Code::StoreUrlInvalid,
+            StoreError::Missing(_) => Code::StoreMissing,
+            StoreError::Foreign(_) => Code::StoreForeign,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
@@ -44,9 +44,12 @@ impl Checkpointer {
             if wait_for(&lock).is_err() {
                 return;
             }
+            let mut quiet = Quiet::default();
             while !is_closed.load(Ordering::Relaxed) {
-                let bytes = std::fs::metadata(&wal).map_or(0, |metadata| metadata.len());
-                let pause = match checkpoint(&connection, &turnstile, bytes) {
+                let metadata = std::fs::metadata(&wal).ok();
+                let bytes = metadata.as_ref().map_or(0, std::fs::Metadata::len);
+                let is_quiet = metadata.is_some_and(|metadata| quiet.look(&metadata));
+                let pause = match checkpoint(&connection, &turnstile, bytes, is_quiet) {
                     Ok(Copied::All) => LOOK_EVERY,
                     Ok(Copied::HeldBack) => LOOK_AGAIN,
                     Err(error) => {
@@ -67,6 +70,26 @@ impl Drop for Checkpointer {
     }
 }
 
+/// Whether the log has come to rest: then it is copied whatever its size, so that the database
+/// file alone is seldom far behind.
+#[derive(Default)]
+struct Quiet {
+    last: Option<(u64, SystemTime)>,
+    is_copied: bool,
+}
+
+impl Quiet {
+    /// `true` once, when the log has not changed since the last look.
+    fn look(&mut self, log: &std::fs::Metadata) -> bool {
+        let now = log.modified().ok().map(|modified| (log.len(), modified));
+        let is_same = now.is_some() && now == self.last;
+        let is_new = is_same && !self.is_copied && log.len() > 0;
+        self.is_copied = is_same;
+        self.last = now;
+        is_new
+    }
+}
+
 /// How far a checkpoint came.
 enum Copied {
     All,
@@ -78,8 +101,9 @@ fn checkpoint(
     connection: &Connection,
     turnstile: &Turnstile,
     bytes: u64,
+    is_quiet: bool,
 ) -> Result<Copied, StoreError> {
-    if bytes < COPY_BYTES {
+    if bytes < COPY_BYTES && !is_quiet {
         return Ok(Copied::All);
     }
     // Most of the copying happens while others write.

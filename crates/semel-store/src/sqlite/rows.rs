@@ -179,7 +179,7 @@ fn list_text(query: &Query) -> String {
         Some(State::Pending | State::Done | State::Expired) | None => false,
     };
     let from = match query.state {
-        _ if named => "effects",
+        _ if named || query.unsettled => "effects",
         _ if query.alarmed => "effects INDEXED BY effects_alarmed",
         _ if attention => "effects INDEXED BY effects_attention",
         Some(State::Pending) => "effects INDEXED BY effects_due",
@@ -190,6 +190,7 @@ fn list_text(query: &Query) -> String {
         // Word for word as in the partial indexes, or SQLite would not know that they serve.
         (attention, "AND state IN ('in_doubt', 'failed', 'planned', 'void')"),
         (query.state == Some(State::Pending), "AND due_at IS NOT NULL"),
+        (query.unsettled, UNSETTLED),
         (query.alarmed, "AND alarmed = 1"),
         (query.namespace.is_some(), "AND namespace = ?1"),
         (query.namespace.is_none(), "AND ?1 IS NULL"),
@@ -205,6 +206,13 @@ fn list_text(query: &Query) -> String {
         asked.join(" ")
     )
 }
+
+/// Rows that are in doubt, or were pending when they were written: few, whatever the history.
+const UNSETTLED: &str = "AND row IN (\
+     SELECT row FROM effects INDEXED BY effects_attention WHERE state = 'in_doubt' \
+     AND state IN ('in_doubt', 'failed', 'planned', 'void') \
+     UNION ALL SELECT row FROM effects INDEXED BY effects_due WHERE state = 'pending' \
+     AND due_at IS NOT NULL)";
 
 const DUE: &str = "SELECT row, due_at, generation, version, record, sum FROM effects \
      WHERE due_at IS NOT NULL AND (due_at, row) > (?1, ?2) ORDER BY due_at, row LIMIT ?3";
