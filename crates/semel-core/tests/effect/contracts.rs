@@ -398,7 +398,14 @@ fn a_doubt_is_judged_by_the_contract_it_was_sent_under() {
 fn between_attempts_the_contract_may_change() {
     play(
         "at_most_once",
-        "begin\n not_applied 1\n begin as=harmless -> send 2\n unknown 2\n begin -> ! contract_changed",
+        "
+        begin             -> send 1
+        not_applied 1     -> planned
+        begin as=harmless -> send 2
+        unknown 2         -> in_doubt
+        begin             -> ! contract_changed
+        begin as=harmless -> send 3
+        ",
     );
 }
 
