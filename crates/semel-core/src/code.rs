@@ -148,7 +148,7 @@ impl Code {
             Code::DurationInvalid => "write durations as 500ms, 1s, 15m, 24h or 7d",
             Code::TermsInvalid => "correct the declared times; the message names the one",
             Code::RetryBeyondRetention => {
-                "shorten the retries, the deadline or the settle window, or declare a longer retention"
+                "shorten the retries, the deadline or the settle window, or declare more retention"
             }
             Code::InputChanged => {
                 "use another key for another intent, or declare which inputs count (fingerprint)"
