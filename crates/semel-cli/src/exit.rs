@@ -79,7 +79,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::RetryBeyondRetention
         | Code::ContractNeedsLook
         | Code::StoreUrlInvalid => USAGE,
-        Code::NotFound => NOT_FOUND,
+        Code::NotFound | Code::StoreMissing => NOT_FOUND,
         Code::InputChanged
         | Code::ContractChanged
         | Code::TooEarly
@@ -94,6 +94,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::AlreadySettled
         | Code::AlreadySent
         | Code::NotSettled
+        | Code::ReceiptMismatch
         | Code::TransactionUnsupported => REFUSED,
         Code::InDoubt => IN_DOUBT,
         Code::InProgress
@@ -105,6 +106,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::TransactionFailed
         | Code::StoreFull
         | Code::StoreCorrupt
+        | Code::StoreForeign
         | Code::StoreNewer => FAILED,
         Code::SqliteTooOld | Code::Internal => OUR_FAULT,
     }

@@ -92,6 +92,13 @@ impl Printer {
 
     /// Fact, code, way out.
     pub(crate) fn error(&self, failed: &Failed) {
+        if self.json {
+            let code = failed.code.map(semel::Code::as_str);
+            let error = serde_json::json!({
+                "error": { "code": code, "message": failed.message, "hint": failed.hint }
+            });
+            return self.talk(&error.to_string());
+        }
         let code = failed.code.map(|code| format!(" ({code})")).unwrap_or_default();
         self.talk(&format!("error: {}{code}", failed.message));
         if let Some(hint) = &failed.hint {

@@ -33,19 +33,22 @@ pub enum Code {
     TransactionTooLong,
     TransactionFailed,
     ContractNeedsLook,
+    ReceiptMismatch,
     StoreBusy,
     StoreFull,
     StoreUnavailable,
     StoreCorrupt,
     StoreNewer,
     StoreUrlInvalid,
+    StoreMissing,
+    StoreForeign,
     SqliteTooOld,
     Internal,
 }
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 37] = [
+    pub const ALL: [Code; 40] = [
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -75,12 +78,15 @@ impl Code {
         Code::TransactionTooLong,
         Code::TransactionFailed,
         Code::ContractNeedsLook,
+        Code::ReceiptMismatch,
         Code::StoreBusy,
         Code::StoreFull,
         Code::StoreUnavailable,
         Code::StoreCorrupt,
         Code::StoreNewer,
         Code::StoreUrlInvalid,
+        Code::StoreMissing,
+        Code::StoreForeign,
         Code::SqliteTooOld,
         Code::Internal,
     ];
@@ -117,12 +123,15 @@ impl Code {
             Code::TransactionTooLong => "transaction_too_long",
             Code::TransactionFailed => "transaction_failed",
             Code::ContractNeedsLook => "contract_needs_look",
+            Code::ReceiptMismatch => "receipt_mismatch",
             Code::StoreBusy => "store_busy",
             Code::StoreFull => "store_full",
             Code::StoreUnavailable => "store_unavailable",
             Code::StoreCorrupt => "store_corrupt",
             Code::StoreNewer => "store_newer",
             Code::StoreUrlInvalid => "store_url_invalid",
+            Code::StoreMissing => "store_missing",
+            Code::StoreForeign => "store_foreign",
             Code::SqliteTooOld => "sqlite_too_old",
             Code::Internal => "internal",
         }
@@ -133,24 +142,24 @@ impl Code {
         match self {
             Code::KeyInvalid => "build the key from business identifiers, 1 to 255 bytes",
             Code::NameInvalid => "use a short name without spaces, slashes or control characters",
-            Code::InputInvalid => "pass JSON of at most 1 MiB; keep larger values elsewhere, by reference",
+            Code::InputInvalid => "pass JSON of at most 1 MiB; keep more elsewhere, by reference",
             Code::DurationInvalid => "write durations as 500ms, 1s, 15m, 24h or 7d",
             Code::TermsInvalid => "correct the declared times; the message names the one",
             Code::RetryBeyondRetention => {
-                "shorten the retries, the deadline or the settle window, or declare a longer retention"
+                "shorten the retries, the deadline or the settle window, or declare more retention"
             }
             Code::InputChanged => {
                 "use another key for another intent, or declare which inputs count (fingerprint)"
             }
             Code::ContractChanged => "begin under the contract of the doubt, or add a probe",
             Code::InProgress => "wait and ask again: the answer will be the first receipt",
-            Code::InDoubt => {
-                "find out at the destination, then run `semel effects resolve`"
-            }
+            Code::InDoubt => "find out at the destination, then run `semel effects resolve`",
             Code::TooEarly => "wait until the settle window has passed: the request may still land",
             Code::AttemptSpent => "begin with a new attempt id; this one may already have sent",
             Code::AttemptsExhausted => "decide with `semel effects resolve`, or `supersede` it",
-            Code::RetriesExhausted => "call again later: nothing was applied and the key is unchanged",
+            Code::RetriesExhausted => {
+                "call again later: nothing was applied and the key is unchanged"
+            }
             Code::StaleFence => "stop: another attempt holds the effect now",
             Code::DeadlinePassed => "stop the call: its hard deadline is over",
             Code::PermitLapsed => "begin again: nothing was sent",
@@ -162,18 +171,27 @@ impl Code {
             Code::VersionChanged => "look at the effect again, then decide",
             Code::AlreadySettled => "nothing to decide; `supersede` does the intent again",
             Code::AlreadySent => "an attempt was made; settle it with `semel effects resolve`",
-            Code::NotSettled => "settle the effect first; only done, failed or expired is superseded",
+            Code::NotSettled => {
+                "settle the effect first; only done, failed or expired is superseded"
+            }
             Code::NotFound => "check the action, the key and the namespace with `semel effects ls`",
             Code::TransactionUnsupported => "use a store that is a database in this process",
-            Code::TransactionTooLong => "do the slow work before or after; the transaction was undone",
+            Code::TransactionTooLong => {
+                "do the slow work before or after; the transaction was undone"
+            }
             Code::TransactionFailed => "nothing was written; correct the cause and call again",
             Code::ContractNeedsLook => "give the effect a look, or declare another contract",
+            Code::ReceiptMismatch => "read it as the type it was stored as; it stays as it is",
             Code::StoreBusy => "try again shortly; nothing was written",
             Code::StoreFull => "free disk space; nothing was acknowledged that is not durable",
-            Code::StoreUnavailable => "check the store with `semel doctor`; nothing was acknowledged",
+            Code::StoreUnavailable => {
+                "check the store with `semel doctor`; nothing was acknowledged"
+            }
             Code::StoreCorrupt => "stop, keep the file, restore from a backup; see `semel verify`",
             Code::StoreNewer => "use the newer Semel that wrote this store",
             Code::StoreUrlInvalid => "write the store as sqlite:path/to/file.db",
+            Code::StoreMissing => "name an existing store with --store or SEMEL_STORE",
+            Code::StoreForeign => "name another file: this one is left as it is",
             Code::SqliteTooOld => "build with the bundled SQLite, 3.51.3 or newer",
             Code::Internal => "this is a fault of Semel; please report it with the message",
         }

@@ -16,6 +16,8 @@ pub const JSON_DEPTH_MAX: usize = 64;
 pub const ATTEMPTS_MAX: u32 = 100;
 /// Decisions of one generation: like attempts, they live in the row.
 pub const DECISIONS_MAX: usize = 100;
+/// Alarms of one generation: after the first few more of them say nothing new.
+pub const ALARMS_MAX: usize = 100;
 /// Generations of one key: each is a row, and a key redone more often is not one intent.
 pub const GENERATIONS_MAX: u32 = 1_000;
 
@@ -46,7 +48,7 @@ pub const TRANSACTION_MS_MAX: u64 = 1_000;
 pub const COMMIT_TRIES_MAX: usize = 64;
 /// Rows of one page of a listing.
 pub const PAGE_ROWS_MAX: usize = 1_000;
-/// Rows that one turn of the sweeper or the job touches: short commits, so that callers get through.
+/// Rows that one turn of the sweeper or the job touches: short commits, so callers get through.
 pub const SWEEP_ROWS_MAX: usize = 256;
 /// Batches waiting for the writer. Beyond it callers wait: memory stays bounded.
 pub const COMMIT_QUEUE_MAX: usize = 4_096;

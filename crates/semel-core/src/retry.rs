@@ -48,7 +48,8 @@ mod tests {
 
     #[test]
     fn req_r3_delays_double_up_to_a_cap_with_full_jitter() {
-        let delays = |chance| (1..=4).map(|made| POLICY.delay_ms(made, 0, chance)).collect::<Vec<_>>();
+        let delays =
+            |chance| (1..=4).map(|made| POLICY.delay_ms(made, 0, chance)).collect::<Vec<_>>();
         assert_eq!(delays(u32::MAX), [Some(100), Some(200), Some(300), None]);
         assert_eq!(delays(0), [Some(0), Some(0), Some(0), None]);
         assert_eq!(delays(u32::MAX / 2), [Some(49), Some(99), Some(149), None]);

@@ -190,7 +190,7 @@ impl Engine {
         let text = "the effect is to be looked up, which needs code that looks";
         let report = Report::Unknown { reason: text.to_owned(), key_not_used: false };
         let ask = Settle { fence: armed.permit.fence, report, retry_after_ms: None };
-        match self.settle_firmly(armed.effect, &ask).await {
+        match self.settle_firmly(&armed.effect, &ask).await {
             Ok(_) => Error::new(Code::ContractNeedsLook, text),
             Err(error) => error,
         }
@@ -257,7 +257,7 @@ impl Engine {
             _ => budget.delay_ms(&now, self.inner.chance.jitter()),
         };
         let fence = effect.last_fence();
-        self.settle_firmly(effect, &Settle { fence, report, retry_after_ms }).await
+        self.settle_firmly(&effect, &Settle { fence, report, retry_after_ms }).await
     }
 
     /// Runs the user's future while the lease is renewed, up to the hard deadline. `Err` says why
@@ -267,7 +267,7 @@ impl Engine {
         armed: Armed,
         abort: Abort,
         start: impl FnOnce() -> F,
-    ) -> (Effect, Result<T, Cut>)
+    ) -> (Arc<Effect>, Result<T, Cut>)
     where
         F: Future<Output = Result<T, Box<dyn std::any::Any + Send>>>,
     {
@@ -305,7 +305,7 @@ impl Engine {
                 renewed = renewal => renewed,
             };
             match renewed {
-                Ok(renewed) => effect = renewed,
+                Ok(renewed) => effect = Arc::new(renewed),
                 Err(error) if error.code() == Code::StaleFence && abort == Abort::Possible => {
                     return (effect, Err(Cut::LeaseLost));
                 }
@@ -317,13 +317,13 @@ impl Engine {
 
     /// Files a report, patiently: it is evidence. A fence that went stale meanwhile is no error
     /// here; the row says what became of the effect.
-    async fn settle_firmly(&self, effect: Effect, ask: &Settle) -> Result<Filed, Error> {
-        let address = effect.address.clone();
+    async fn settle_firmly(&self, effect: &Effect, ask: &Settle) -> Result<Filed, Error> {
+        let address = &effect.address;
         let mut delay_ms = 50;
         for _ in 0..SETTLE_TRIES_MAX {
-            match self.settle_on(effect.clone(), ask).await {
+            match self.settle_on(effect, ask).await {
                 Err(error) if error.code() == Code::StaleFence => {
-                    let effect = self.effect(&address).await?;
+                    let effect = self.effect(address).await?;
                     let state = effect.state(&self.store().ground().now);
                     return Ok(Filed { effect, state, kept_as_evidence: false });
                 }

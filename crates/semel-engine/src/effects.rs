@@ -11,6 +11,7 @@ use semel_core::json::Json;
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::{Effect, Kind};
+use semel_core::time::Moment;
 use semel_store::{Batch, CommitError, DuePage, Page, Query, StoreError, Write};
 
 use crate::flights::Seat;
@@ -34,7 +35,7 @@ pub enum Answer {
 #[derive(Clone, Debug)]
 pub struct Armed {
     pub permit: Permit,
-    pub(crate) effect: Effect,
+    pub(crate) effect: Arc<Effect>,
 }
 
 /// What settling an attempt led to.
@@ -148,14 +149,17 @@ impl Engine {
             Decision::Replay(receipt) => Ok(Answer::Replay(receipt)),
             Decision::Failed(reason) => Ok(Answer::Failed(reason)),
             Decision::Resume(permit) => {
-                Ok(answer(permit, known.expect("a commit of ours is stored").clone()))
+                let stored = known.expect("a commit of ours is stored");
+                Ok(answer(permit, Arc::new(stored.clone())))
             }
             Decision::Arm(effect, permit) => {
+                let effect: Arc<Effect> = effect.into();
                 recall.arm(&effect, ground);
-                let written = self.write(&effect, ground).await;
+                let written = self.commit(Write::effect(&effect, &ground.now).into()).await;
                 recall.answered();
                 written?;
-                Ok(answer(permit, *effect))
+                self.inner.flights.publish_to_others(&effect);
+                Ok(answer(permit, effect))
             }
             Decision::Doubt(effect) => {
                 self.write(&effect, ground).await?;
@@ -223,25 +227,27 @@ impl Engine {
     /// Settles an attempt by its fence, in whichever generation it was made.
     pub async fn settle(&self, address: &Address, ask: &Settle) -> Result<Filed, Error> {
         let effect = self.find(address, ask.fence).await?;
-        self.settle_on(effect, ask).await
+        self.settle_on(&effect, ask).await
     }
 
     /// Settles on what the caller knows; a stale guard brings the truth.
-    pub(crate) async fn settle_on(&self, effect: Effect, ask: &Settle) -> Result<Filed, Error> {
-        let mut effect = effect;
+    pub(crate) async fn settle_on(&self, known: &Effect, ask: &Settle) -> Result<Filed, Error> {
+        let mut truth = None;
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let ground = self.store().ground();
-            let settled = effect::settle(&effect, ask, &ground.now)?;
+            let effect = truth.as_ref().unwrap_or(known);
+            let settled = effect::settle(effect, ask, &ground.now)?;
             let kept_as_evidence = settled.kept_as_evidence;
             let Some(next) = settled.effect else {
-                return Ok(Filed { state: effect.state(&ground.now), effect, kept_as_evidence });
+                let (state, effect) = (effect.state(&ground.now), effect.clone());
+                return Ok(Filed { effect, state, kept_as_evidence });
             };
             match self.write(&next, &ground).await {
                 Ok(()) => {
                     let state = next.state(&ground.now);
                     return Ok(Filed { effect: next, state, kept_as_evidence });
                 }
-                Err(Stopped::Stale(_)) => effect = self.find(&effect.address, ask.fence).await?,
+                Err(Stopped::Stale(_)) => truth = Some(self.find(&known.address, ask.fence).await?),
                 Err(Stopped::Error(error)) => return Err(error),
             }
         }
@@ -278,7 +284,8 @@ impl Engine {
         resolution: &Resolution,
     ) -> Result<Effect, Error> {
         self.change(address, |effect, ground| {
-            Ok(effect::resolve(effect, person, resolution, &ground.now)?)
+            let effect = self.judged(effect.clone(), &ground.now);
+            Ok(effect::resolve(&effect, person, resolution, &ground.now)?)
         })
         .await
     }
@@ -294,7 +301,7 @@ impl Engine {
             let ground = self.store().ground();
             let stored = self.store().load(address).await?.ok_or(Refusal::NotFound)?;
             let (old, new) = effect::supersede(&stored, person, &ground.now)?;
-            let writes = [old, new.clone()].map(|effect| Write::effect(effect, &ground.now));
+            let writes = [&old, &new].map(|effect| Write::effect(effect, &ground.now));
             match self.commit(Batch { writes: writes.into() }).await {
                 Ok(()) => {
                     self.inner.flights.publish(&new);
@@ -351,9 +358,32 @@ impl Engine {
         Ok(found.ok_or(Refusal::NotFound)?)
     }
 
-    /// Effects, newest first.
+    /// Effects, newest first. What time or a death has put in doubt is listed as in doubt, whether
+    /// or not anybody has recorded it yet.
     pub async fn list(&self, query: &Query) -> Result<Page, Error> {
-        Ok(self.store().list(query).await?)
+        // Only these two states change by time or death alone, so their stored column may lag.
+        let by_time = matches!(query.state, Some(State::Pending | State::InDoubt));
+        let stored = match by_time {
+            true => Query { state: None, unsettled: true, ..query.clone() },
+            false => query.clone(),
+        };
+        let mut page = self.store().list(&stored).await?;
+        let now = self.store().ground().now;
+        let effects = page.effects.into_iter().map(|effect| self.judged(effect, &now));
+        let is_asked = |effect: &Effect| !by_time || Some(effect.state(&now)) == query.state;
+        page.effects = effects.filter(is_asked).collect();
+        Ok(page)
+    }
+
+    /// The effect as it is now: when its holder's process is proven dead, that attempt is unknown.
+    /// Not recorded, so the version stays.
+    pub fn judged(&self, effect: Effect, now: &Moment) -> Effect {
+        let holder = effect.holder(now).and_then(|attempt| attempt.session.as_deref());
+        let Some(session) = holder.filter(|session| self.store().is_dead(session)) else {
+            return effect;
+        };
+        let version = effect.version;
+        effect::died(&effect, session, now).map_or(effect, |died| Effect { version, ..died })
     }
 
     /// Due effects that nobody has attended to for a while.
@@ -367,7 +397,7 @@ impl Engine {
 
     /// Writes one effect and tells those who wait for it.
     pub(crate) async fn write(&self, effect: &Effect, ground: &Ground) -> Result<(), Stopped> {
-        self.commit(Write::effect(effect.clone(), &ground.now).into()).await?;
+        self.commit(Write::effect(effect, &ground.now).into()).await?;
         self.inner.flights.publish(effect);
         Ok(())
     }
@@ -415,7 +445,7 @@ fn is_newer(row: &Effect, news: &Effect) -> bool {
     (row.generation, row.version) > (news.generation, news.version)
 }
 
-fn answer(permit: Permit, effect: Effect) -> Answer {
+fn answer(permit: Permit, effect: Arc<Effect>) -> Answer {
     let kind = permit.kind;
     let armed = Box::new(Armed { permit, effect });
     match kind {

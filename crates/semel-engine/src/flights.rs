@@ -60,8 +60,18 @@ impl Flights {
     /// Tells everybody who waits for a key what it has become. Whoever is late with older news is
     /// not heard, and an old generation is history: no waiter may take it for an answer.
     pub(crate) fn publish(&self, effect: &Effect) {
+        self.publish_beyond(0, effect);
+    }
+
+    /// Like [`Flights::publish`], by one who has a seat: alone in the flight there is nobody to tell.
+    pub(crate) fn publish_to_others(&self, effect: &Effect) {
+        self.publish_beyond(1, effect);
+    }
+
+    fn publish_beyond(&self, own_seats: usize, effect: &Effect) {
         let flights = lock(&self.by_address);
-        if let Some(Shared { flight, .. }) = flights.get(&effect.address)
+        if let Some(Shared { flight, seats }) = flights.get(&effect.address)
+            && *seats > own_seats
             && effect.superseded.is_none()
         {
             flight.news.send_if_modified(|news| {

@@ -176,7 +176,7 @@ impl Engine {
         let ground = self.store().ground();
         let write = match effect::sweep(effect, &ground.now) {
             Sweep::Keep => return false,
-            Sweep::Tombstone(tombstone) => Write::effect(*tombstone, &ground.now),
+            Sweep::Tombstone(tombstone) => Write::effect(&tombstone, &ground.now),
             Sweep::Remove => Write::Remove {
                 address: effect.address.clone(),
                 generation: effect.generation,

@@ -1,6 +1,8 @@
 //! A caller may leave while its attempt is being armed: the store then holds a permit that nobody
 //! will use. Nothing was sent under it, and this is the only place that knows.
 
+use std::sync::Arc;
+
 use semel_core::effect::{Ground, Report, Settle};
 use semel_core::record::{Effect, Kind};
 use tokio::runtime::Handle;
@@ -19,7 +21,7 @@ pub(crate) enum Returns {
 pub(crate) struct Recall<'a> {
     engine: &'a Engine,
     returns: Returns,
-    arming: Option<(Effect, Ground)>,
+    arming: Option<(Arc<Effect>, Ground)>,
 }
 
 impl<'a> Recall<'a> {
@@ -28,7 +30,7 @@ impl<'a> Recall<'a> {
     }
 
     /// From here on the attempt may be durable.
-    pub(crate) fn arm(&mut self, effect: &Effect, ground: &Ground) {
+    pub(crate) fn arm(&mut self, effect: &Arc<Effect>, ground: &Ground) {
         if self.returns == Returns::Never {
             self.arming = Some((effect.clone(), *ground));
         }
@@ -50,16 +52,16 @@ impl Drop for Recall<'_> {
     }
 }
 
-async fn take_back(engine: Engine, effect: Effect, ground: Ground) {
+async fn take_back(engine: Engine, effect: Arc<Effect>, ground: Ground) {
     let address = effect.address.clone();
-    if let Err(error) = try_take_back(&engine, effect, &ground).await {
+    if let Err(error) = try_take_back(&engine, &effect, &ground).await {
         tracing::warn!(effect = %address, %error, "an attempt whose caller left was not closed");
     }
 }
 
 /// The same batch again: now it is certain whether the attempt exists, and it can be closed.
-async fn try_take_back(engine: &Engine, effect: Effect, ground: &Ground) -> Result<(), Error> {
-    engine.write(&effect, ground).await?;
+async fn try_take_back(engine: &Engine, effect: &Effect, ground: &Ground) -> Result<(), Error> {
+    engine.write(effect, ground).await?;
     let reason = "the caller left before anything was done".to_owned();
     let report = match effect.attempts.last().map(|attempt| attempt.kind) {
         Some(Kind::Send) => Report::NotApplied { reason, last: false },

@@ -13,6 +13,8 @@ pub mod conformance;
 
 pub use clock::{Clock, ManualClock};
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use semel_core::code::Code;
 use semel_core::effect::{Ground, State};
@@ -71,12 +73,13 @@ pub trait Store: Send + Sync + 'static {
 /// Writes that happen together or not at all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
-    pub writes: Vec<Write>,
+    /// Shared, so that a batch whose answer was lost is repeated without a copy.
+    pub writes: Arc<[Write]>,
 }
 
 impl From<Write> for Batch {
     fn from(write: Write) -> Batch {
-        Batch { writes: vec![write] }
+        Batch { writes: Arc::new([write]) }
     }
 }
 
@@ -93,7 +96,7 @@ pub enum Write {
 
 impl Write {
     /// Inserts a first version and updates any later one.
-    pub fn effect(effect: Effect, now: &Moment) -> Write {
+    pub fn effect(effect: &Effect, now: &Moment) -> Write {
         let row = Row::new(effect, now);
         if row.version == 1 { Write::Insert(row) } else { Write::Update(row) }
     }
@@ -126,8 +129,8 @@ pub struct Row {
 
 impl Row {
     /// Derives the columns from an effect at a moment.
-    pub fn new(effect: Effect, now: &Moment) -> Row {
-        let record = record::encode(&effect);
+    pub fn new(effect: &Effect, now: &Moment) -> Row {
+        let record = record::encode(effect);
         Row {
             generation: effect.generation,
             version: effect.version,
@@ -138,8 +141,8 @@ impl Row {
             created: effect.created,
             sum: checksum(&record),
             record,
-            workflow: effect.workflow,
-            address: effect.address,
+            workflow: effect.workflow.clone(),
+            address: effect.address.clone(),
         }
     }
 }
@@ -166,7 +169,10 @@ pub struct Query {
     pub namespace: Option<Namespace>,
     pub action: Option<Action>,
     pub key: Option<Key>,
+    /// The state as it was when the row was written; time may have moved it on.
     pub state: Option<State>,
+    /// Only rows written as pending or in doubt: all that may be in doubt by now.
+    pub unsettled: bool,
     pub alarmed: bool,
     /// Continue after this cursor.
     pub after: Option<i64>,
@@ -186,6 +192,7 @@ impl Query {
             action: None,
             key: None,
             state: None,
+            unsettled: false,
             alarmed: false,
             after: None,
             limit,
@@ -246,6 +253,10 @@ pub enum StoreError {
     SqliteTooOld { found: String },
     #[error("{0}")]
     UrlInvalid(String),
+    #[error("there is no store at {0}")]
+    Missing(String),
+    #[error("{0} is another program's file, not a store of Semel")]
+    Foreign(String),
 }
 
 impl StoreError {
@@ -259,6 +270,8 @@ impl StoreError {
             StoreError::Newer { .. } => Code::StoreNewer,
             StoreError::SqliteTooOld { .. } => Code::SqliteTooOld,
             StoreError::UrlInvalid(_) => Code::StoreUrlInvalid,
+            StoreError::Missing(_) => Code::StoreMissing,
+            StoreError::Foreign(_) => Code::StoreForeign,
         }
     }
 }

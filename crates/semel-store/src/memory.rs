@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use semel_core::effect::{Ground, Quarantine};
+use semel_core::effect::{Ground, Quarantine, State};
 use semel_core::key::Address;
 use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
@@ -242,6 +242,7 @@ fn matches(query: &Query, row: i64, stored: &Row) -> bool {
         && query.action.as_ref().is_none_or(|action| stored.address.action == *action)
         && query.key.as_ref().is_none_or(|key| stored.address.key == *key)
         && query.state.is_none_or(|state| stored.state == state)
+        && (!query.unsettled || matches!(stored.state, State::Pending | State::InDoubt))
         && (!query.alarmed || stored.alarmed)
         && query.after.is_none_or(|after| row < after)
 }

@@ -241,7 +241,7 @@ fn receipt<T: Serialize>(value: &T) -> Sent {
 
 pub(crate) fn read_receipt<T: DeserializeOwned>(receipt: &Json) -> Result<T, Error> {
     let unfit = |error| {
-        Error::new(Code::InputInvalid, format!("the stored receipt has another shape: {error}"))
+        Error::new(Code::ReceiptMismatch, format!("the stored receipt has another shape: {error}"))
     };
     serde_json::from_str(receipt.text()).map_err(unfit)
 }

@@ -111,7 +111,8 @@ pub(crate) async fn show(
         Some(generation) => engine.generation(&address, generation).await?,
         None => engine.effect(&address).await?,
     };
-    print_effect(&effect, &engine.store().ground().now, printer)
+    let now = engine.store().ground().now;
+    print_effect(&engine.judged(effect, &now), &now, printer)
 }
 
 /// The whole account of one effect.

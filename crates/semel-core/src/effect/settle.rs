@@ -2,6 +2,7 @@
 
 use super::{Refusal, State, short};
 use crate::json::Json;
+use crate::limits;
 use crate::record::{Alarm, AlarmKind, Attempt, By, Doubt, Effect, End, Kind, Outcome};
 use crate::time::Moment;
 
@@ -122,7 +123,9 @@ fn file(
     let mut next = effect.next();
     let mut alarm = |kind, receipt: &Json| {
         let fence = effect.attempts[index].fence;
-        next.alarms.push(Alarm { kind, at: now.wall, fence, receipt: receipt.clone() });
+        if next.alarms.len() < limits::ALARMS_MAX {
+            next.alarms.push(Alarm { kind, at: now.wall, fence, receipt: receipt.clone() });
+        }
     };
     if differs && !alarmed(receipt) {
         alarm(AlarmKind::AppliedTwice, receipt);

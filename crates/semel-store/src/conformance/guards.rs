@@ -91,7 +91,7 @@ pub async fn a_batch_whose_second_guard_fails_writes_nothing(store: Subject) {
         for last in [first.len(), 0] {
             let mut writes = first.clone();
             writes.insert(last, rival.clone());
-            let answer = store.commit(Batch { writes }).await;
+            let answer = store.commit(Batch { writes: writes.into() }).await;
             assert!(matches!(answer, Err(CommitError::Stale(_))), "{answer:?}");
             assert_eq!(all(&*store).await, [kept.clone(), taken.clone()]);
         }
@@ -120,7 +120,7 @@ pub async fn guards_see_the_writes_before_them(store: Subject) {
 
 /// Nothing to write is written.
 pub async fn a_batch_of_nothing_is_done(store: Subject) {
-    assert_eq!(store.commit(Batch { writes: Vec::new() }).await, Ok(()));
+    assert_eq!(store.commit(Batch { writes: [].into() }).await, Ok(()));
     assert_eq!(all(&*store).await, []);
 }
 

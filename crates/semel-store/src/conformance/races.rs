@@ -50,7 +50,7 @@ pub async fn many_keys_at_once_are_all_written(store: Subject) {
         let free = insert(&armed(&address("a", &caller.to_string()), "1", &ground), &ground);
         // Every third batch fails at its second guard.
         let writes = if caller.is_multiple_of(3) { vec![free, rival.clone()] } else { vec![free] };
-        Batch { writes }
+        Batch { writes: writes.into() }
     };
     let answers = commit_at_once(&store, (0..CALLERS).map(batch)).await;
     for (caller, answer) in answers.iter().enumerate() {

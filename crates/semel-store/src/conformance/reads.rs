@@ -51,7 +51,7 @@ pub async fn generations_are_loaded_apart(store: Subject) {
     commit(&*store, insert(&first, &ground)).await;
     let (old, new) = superseded(&first, &ground);
     let writes = vec![update(&old, &ground), insert(&new, &ground)];
-    store.commit(Batch { writes }).await.expect("a supersede");
+    store.commit(Batch { writes: writes.into() }).await.expect("a supersede");
     let name = &first.address;
     assert_eq!(store.load(name).await, Ok(Some(new.clone())));
     assert_eq!(store.load_generation(name, 0).await, Ok(Some(old)));
@@ -156,7 +156,7 @@ pub async fn due_is_in_order_with_a_cursor_and_the_next(store: Subject) {
         ("b", Some(at(-2_000))),
         ("latest", Some(at(2 * HOUR))),
     ] {
-        let row = Row::new(armed(&address("a", key), "1", &ground), &ground.now);
+        let row = Row::new(&armed(&address("a", key), "1", &ground), &ground.now);
         commit(&*store, Write::Insert(Row { due, ..row })).await;
     }
     let page = store.due(None, 10).await.expect("what is due");
@@ -175,7 +175,7 @@ pub async fn due_is_in_order_with_a_cursor_and_the_next(store: Subject) {
     // An update takes an effect out of the order, or gives it another place.
     for (key, due) in [("a", None), ("b", Some(at(-500))), ("later", None), ("latest", None)] {
         let effect = done(&armed(&address("a", key), "1", &ground), "1", &ground);
-        let row = Row::new(effect, &ground.now);
+        let row = Row::new(&effect, &ground.now);
         commit(&*store, Write::Update(Row { due, ..row })).await;
     }
     let page = store.due(None, 10).await.expect("what is due");
@@ -194,13 +194,13 @@ pub async fn sweepable_is_in_order_of_its_time(store: Subject) {
         ("a", Some(at(-3_000))),
         ("c", Some(at(-2_000))),
     ] {
-        let row = Row::new(armed(&address("a", key), "1", &ground), &ground.now);
+        let row = Row::new(&armed(&address("a", key), "1", &ground), &ground.now);
         commit(&*store, Write::Insert(Row { sweep_at, ..row })).await;
     }
     let sweepable = store.sweepable(10).await.expect("what may be swept");
     assert_eq!(keys(&sweepable), ["a", "b", "c"]);
     assert_eq!(keys(&store.sweepable(2).await.expect("two of it")), ["a", "b"]);
-    let row = Row::new(done(&armed(&address("a", "a"), "1", &ground), "1", &ground), &ground.now);
+    let row = Row::new(&done(&armed(&address("a", "a"), "1", &ground), "1", &ground), &ground.now);
     commit(&*store, Write::Update(Row { sweep_at: None, ..row })).await;
     let sweepable = store.sweepable(10).await.expect("what may be swept");
     assert_eq!(keys(&sweepable), ["b", "c"]);
@@ -245,7 +245,7 @@ fn rows_of_all_kinds(ground: &Ground) -> Vec<Row> {
         };
         let mut effect = armed(&name, "1", ground);
         effect.generation = u32::try_from(index).expect("few rows");
-        let row = Row::new(effect, &ground.now);
+        let row = Row::new(&effect, &ground.now);
         rows.push(Row { state, alarmed: index % 3 == 0, ..row });
     }
     rows

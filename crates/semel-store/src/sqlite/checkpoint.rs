@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
@@ -51,11 +51,13 @@ impl Checkpointer {
                 std::thread::sleep(LOOK_EVERY);
             }
             let mut bytes_before = 0;
+            let mut quiet = Quiet::default();
             while !is_closed.load(Ordering::Relaxed) {
                 let bytes = log_bytes(&wal);
                 let is_growing = bytes > bytes_before && bytes >= COPY_BYTES;
                 bytes_before = bytes;
-                let pause = match checkpoint(&connection, &turnstile, &wal) {
+                let is_quiet = std::fs::metadata(&wal).is_ok_and(|log| quiet.look(&log));
+                let pause = match checkpoint(&connection, &turnstile, &wal, is_quiet) {
                     Ok(Copied::All) if is_growing => LOOK_SOON,
                     Ok(Copied::All) => LOOK_EVERY,
                     Ok(Copied::HeldBack) => LOOK_AGAIN,
@@ -77,6 +79,26 @@ impl Drop for Checkpointer {
     }
 }
 
+/// Whether the log has come to rest: then it is copied whatever its size, so that the database
+/// file alone is seldom far behind.
+#[derive(Default)]
+struct Quiet {
+    last: Option<(u64, SystemTime)>,
+    is_copied: bool,
+}
+
+impl Quiet {
+    /// `true` once, when the log has not changed since the last look.
+    fn look(&mut self, log: &std::fs::Metadata) -> bool {
+        let now = log.modified().ok().map(|modified| (log.len(), modified));
+        let is_same = now.is_some() && now == self.last;
+        let is_new = is_same && !self.is_copied && log.len() > 0;
+        self.is_copied = is_same;
+        self.last = now;
+        is_new
+    }
+}
+
 /// How far a checkpoint came.
 enum Copied {
     All,
@@ -88,8 +110,9 @@ fn checkpoint(
     connection: &Connection,
     turnstile: &Turnstile,
     wal: &Path,
+    is_quiet: bool,
 ) -> Result<Copied, StoreError> {
-    if log_bytes(wal) < COPY_BYTES {
+    if log_bytes(wal) < COPY_BYTES && !is_quiet {
         return Ok(Copied::All);
     }
     // Most of the copying happens while others write, and the log grows meanwhile.

@@ -31,14 +31,7 @@ impl MarkFile {
 
     /// Reads the mark; `None` when none was written yet, or it cannot be read.
     pub(super) fn read(&self) -> Option<Mark> {
-        let mut bytes = [0; WIDTH];
-        self.file.read_exact_at(&mut bytes, 0).ok()?;
-        let text = std::str::from_utf8(&bytes).ok()?;
-        let mut fields = text.trim_end().split(' ').filter(|field| !field.is_empty());
-        let store_id = fields.next()?.to_owned();
-        let epoch = fields.next()?.parse().ok()?;
-        let commits = fields.next()?.parse().ok()?;
-        Some(Mark { store_id, epoch, commits })
+        read(&self.file)
     }
 
     /// Written after the commit is durable and before the turn ends, so it never runs ahead of
@@ -49,4 +42,20 @@ impl MarkFile {
             .write_all_at(text.as_bytes(), 0)
             .map_err(|error| io_error("the mark beside the store", &error))
     }
+}
+
+/// Reads the mark without touching anything.
+pub(super) fn peek(folder: &Path) -> Option<Mark> {
+    read(&File::open(folder.join("mark")).ok()?)
+}
+
+fn read(file: &File) -> Option<Mark> {
+    let mut bytes = [0; WIDTH];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    let text = std::str::from_utf8(&bytes).ok()?;
+    let mut fields = text.trim_end().split(' ').filter(|field| !field.is_empty());
+    let store_id = fields.next()?.to_owned();
+    let epoch = fields.next()?.parse().ok()?;
+    let commits = fields.next()?.parse().ok()?;
+    Some(Mark { store_id, epoch, commits })
 }

@@ -11,7 +11,7 @@ use semel_core::effect::Quarantine;
 use semel_core::time::Wall;
 
 use super::checkpoint::Checkpointer;
-use super::mark::{Mark, MarkFile};
+use super::mark::{self, Mark, MarkFile};
 use super::reader::Reader;
 use super::session::{Session, random_hex};
 use super::turnstile::Turnstile;
@@ -100,7 +100,7 @@ fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
 
 fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     if !path.is_file() {
-        return Err(StoreError::UrlInvalid(format!("there is no store at {}", path.display())));
+        return Err(StoreError::Missing(path.display().to_string()));
     }
     // A reader of a live log needs its shared memory, so the file is opened to write and then
     // held to reading by SQLite itself.
@@ -109,11 +109,16 @@ fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     leave_untouched(&connection, true)?;
     let found = check_format(&connection)?;
     if found == 0 {
-        let text = format!("{} is not a Semel store", path.display());
-        return Err(StoreError::UrlInvalid(text));
+        return Err(StoreError::Foreign(path.display().to_string()));
     }
     let connection = read_only(connection)?;
-    let meta = Meta::load(&connection).map_err(|error| store_error(&error))?;
+    // The mark first: commits that come between the two reads must not look like lost ones.
+    let mark = mark::peek(&side_folder(path));
+    let mut meta = Meta::load(&connection).map_err(|error| store_error(&error))?;
+    if let Some(mark) = mark.filter(|mark| meta.is_behind(mark)) {
+        // Whoever opens it to write will record this; whoever looks should see it at once.
+        meta.open_quarantine(&mark, clock.read().wall_ms);
+    }
     let watching = connect()?;
     leave_untouched(&watching, true)?;
     let watcher = Watcher::start(read_only(watching)?)?;
@@ -137,15 +142,20 @@ fn check_library(number: i32, version: &str) -> Result<(), StoreError> {
 
 /// The file and its folder are for their owner only: they hold inputs and receipts.
 fn create_private(path: &Path, folder: &Path) -> Result<(), StoreError> {
-    use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.map_err(|error| io_error(&format!("the folder {}", folder.display()), &error))?;
+    use std::os::unix::fs::OpenOptionsExt;
+    create_private_folder(folder)?;
     let mut options = std::fs::File::options();
     match options.write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(io_error(&format!("the file {}", path.display()), &error)),
     }
+}
+
+pub(super) fn create_private_folder(folder: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.map_err(|error| io_error(&format!("the folder {}", folder.display()), &error))
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
@@ -176,7 +186,7 @@ fn check_format(connection: &Connection) -> Result<i64, StoreError> {
         read().map_err(|error: rusqlite::Error| store_error(&error))?;
     let is_empty = found == 0 && application == 0 && tables == 0;
     if !is_empty && application != APPLICATION_ID {
-        return Err(StoreError::UrlInvalid("the file is another program's database".into()));
+        return Err(StoreError::Foreign(connection.path().unwrap_or("the file").to_owned()));
     }
     if found > FORMAT {
         return Err(StoreError::Newer { found, known: FORMAT });
@@ -254,6 +264,20 @@ impl Meta {
         })
     }
 
+    /// The mark remembers more than the file, or another file.
+    fn is_behind(&self, mark: &Mark) -> bool {
+        mark.store_id != self.store_id || mark.commits > self.commits
+    }
+
+    fn open_quarantine(&mut self, mark: &Mark, wall_ms: i64) {
+        self.epoch = self.epoch.max(mark.epoch) + 1;
+        let recovered = Wall(self.wall_high.min(wall_ms));
+        // One that is still open keeps its earlier point: its lost tail is still lost.
+        let earlier = self.quarantine.map(|quarantine| quarantine.recovered);
+        let recovered = earlier.map_or(recovered, |earlier| earlier.min(recovered));
+        self.quarantine = Some(Quarantine { opened: Wall(wall_ms), recovered });
+    }
+
     fn shared(self, clock: Clock) -> Shared {
         Shared {
             clock,
@@ -284,20 +308,13 @@ fn reconcile(
         let due = "UPDATE effects SET due_at = ?1 WHERE due_at IS NOT NULL";
         transaction.execute(due, [reading.boot_ms]).map_err(failed)?;
     }
-    if let Some(mark) = mark_file.read()
-        && (mark.store_id != meta.store_id || mark.commits > meta.commits)
-    {
+    if let Some(mark) = mark_file.read().filter(|mark| meta.is_behind(mark)) {
         tracing::warn!(
             remembered = mark.commits,
             found = meta.commits,
             "the store went back in time: quarantine opened, see docs/quarantine.md"
         );
-        meta.epoch = meta.epoch.max(mark.epoch) + 1;
-        let recovered = Wall(meta.wall_high.min(reading.wall_ms));
-        // One that is still open keeps its earlier point: its lost tail is still lost.
-        let earlier = meta.quarantine.map(|quarantine| quarantine.recovered);
-        let recovered = earlier.map_or(recovered, |earlier| earlier.min(recovered));
-        meta.quarantine = Some(Quarantine { opened: Wall(reading.wall_ms), recovered });
+        meta.open_quarantine(&mark, reading.wall_ms);
     }
     meta.commits += 1;
     save(&transaction, &meta).map_err(failed)?;

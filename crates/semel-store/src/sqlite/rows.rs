@@ -1,6 +1,6 @@
 //! Effects as rows: the statements, all of them with bound parameters only.
 
-use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row as SqlRow, params};
 use semel_core::effect::State;
 use semel_core::key::Address;
 use semel_core::record::Effect;
@@ -79,10 +79,32 @@ pub(super) fn generation(
     Ok(statement.query_row(found, stored).optional()?)
 }
 
-/// Inserts unless the row exists; says whether it did.
-pub(super) fn insert(connection: &Connection, row: &Row) -> rusqlite::Result<bool> {
+/// The two statements of the hot path, prepared once for a whole group of batches.
+pub(super) struct Writes<'a> {
+    insert: CachedStatement<'a>,
+    update: CachedStatement<'a>,
+}
+
+impl<'a> Writes<'a> {
+    pub(super) fn prepare(connection: &'a Connection) -> rusqlite::Result<Writes<'a>> {
+        let insert = connection.prepare_cached(INSERT)?;
+        Ok(Writes { insert, update: connection.prepare_cached(UPDATE)? })
+    }
+
+    /// Inserts unless the row exists; says whether it did.
+    pub(super) fn insert(&mut self, row: &Row) -> rusqlite::Result<bool> {
+        insert(&mut self.insert, row)
+    }
+
+    /// Updates if the row is at the version before; says whether it was.
+    pub(super) fn update(&mut self, row: &Row) -> rusqlite::Result<bool> {
+        update(&mut self.update, row)
+    }
+}
+
+fn insert(statement: &mut CachedStatement<'_>, row: &Row) -> rusqlite::Result<bool> {
     let Address { namespace, action, key } = &row.address;
-    let changed = connection.prepare_cached(INSERT)?.execute(params![
+    let changed = statement.execute(params![
         namespace.as_str(),
         action.as_str(),
         key.as_str(),
@@ -100,10 +122,9 @@ pub(super) fn insert(connection: &Connection, row: &Row) -> rusqlite::Result<boo
     Ok(changed == 1)
 }
 
-/// Updates if the row is at the version before; says whether it was.
-pub(super) fn update(connection: &Connection, row: &Row) -> rusqlite::Result<bool> {
+fn update(statement: &mut CachedStatement<'_>, row: &Row) -> rusqlite::Result<bool> {
     let Address { namespace, action, key } = &row.address;
-    let changed = connection.prepare_cached(UPDATE)?.execute(params![
+    let changed = statement.execute(params![
         namespace.as_str(),
         action.as_str(),
         key.as_str(),
@@ -158,7 +179,7 @@ fn list_text(query: &Query) -> String {
         Some(State::Pending | State::Done | State::Expired) | None => false,
     };
     let from = match query.state {
-        _ if named => "effects",
+        _ if named || query.unsettled => "effects",
         _ if query.alarmed => "effects INDEXED BY effects_alarmed",
         _ if attention => "effects INDEXED BY effects_attention",
         Some(State::Pending) => "effects INDEXED BY effects_due",
@@ -169,6 +190,7 @@ fn list_text(query: &Query) -> String {
         // Word for word as in the partial indexes, or SQLite would not know that they serve.
         (attention, "AND state IN ('in_doubt', 'failed', 'planned', 'void')"),
         (query.state == Some(State::Pending), "AND due_at IS NOT NULL"),
+        (query.unsettled, UNSETTLED),
         (query.alarmed, "AND alarmed = 1"),
         (query.namespace.is_some(), "AND namespace = ?1"),
         (query.namespace.is_none(), "AND ?1 IS NULL"),
@@ -185,6 +207,13 @@ fn list_text(query: &Query) -> String {
         asked.join(" ")
     )
 }
+
+/// Rows that are in doubt, or were pending when they were written: few, whatever the history.
+const UNSETTLED: &str = "AND row IN (\
+     SELECT row FROM effects INDEXED BY effects_attention WHERE state = 'in_doubt' \
+     AND state IN ('in_doubt', 'failed', 'planned', 'void') \
+     UNION ALL SELECT row FROM effects INDEXED BY effects_due WHERE state = 'pending' \
+     AND due_at IS NOT NULL)";
 
 const DUE: &str = "SELECT row, due_at, generation, version, record, sum FROM effects \
      WHERE due_at IS NOT NULL AND (due_at, row) > (?1, ?2) ORDER BY due_at, row LIMIT ?3";

@@ -4,6 +4,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use super::open::create_private_folder;
 use super::turnstile::{lock_file, wait_for};
 use super::{io_error, side_folder};
 use crate::StoreError;
@@ -20,7 +21,7 @@ impl Session {
     pub(super) fn open(path: &Path) -> Result<Session, StoreError> {
         let failed = |error: std::io::Error| io_error("the session lock", &error);
         let folder = sessions(path);
-        std::fs::create_dir_all(&folder).map_err(|error| io_error("the session folder", &error))?;
+        create_private_folder(&folder)?;
         let id = random_hex()?;
         let unnamed = format!("{id}.new");
         let lock = lock_file(&folder, &unnamed)?;

@@ -11,8 +11,9 @@ use semel_core::record::Effect;
 use tokio::sync::oneshot;
 
 use super::reader::ReadError;
+use super::rows::{self, Writes};
 use super::writer::{self, Thread};
-use super::{Shared, Sqlite, rows};
+use super::{Shared, Sqlite};
 use crate::{Row, StoreError};
 
 /// Decides on the stored effect, runs the user's statements, and returns the effect to write.
@@ -74,9 +75,10 @@ impl Thread {
                     return Ok(((), false));
                 }
             };
-            let row = Row::new(effect, &ground.now);
-            let write = if row.version == 1 { rows::insert } else { rows::update };
-            let written = write(connection, &row)?;
+            let row = Row::new(&effect, &ground.now);
+            let mut writes = Writes::prepare(connection)?;
+            let is_first = row.version == 1;
+            let written = if is_first { writes.insert(&row)? } else { writes.update(&row)? };
             if !written {
                 let text = "the function returned an effect that does not follow the stored one";
                 refused = Some(TransactionError::Failed(text.into()));

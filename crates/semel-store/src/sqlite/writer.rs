@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::mark::{Mark, MarkFile};
 use super::reader::{ReadError, spawn};
-use super::rows::{self, Stored};
+use super::rows::{self, Stored, Writes};
 use super::turnstile::Turnstile;
 use super::{Shared, stop_if_the_disk_failed, store_error, transaction};
 use crate::{Batch, CommitError, StoreError, Write};
@@ -110,8 +110,9 @@ impl Thread {
         }
         let outcome = self.in_turn(|connection| {
             let mut results = Vec::with_capacity(group.len());
+            let mut writes = Writes::prepare(connection)?;
             for (batch, _) in &group {
-                results.push(apply(connection, batch)?);
+                results.push(apply(connection, &mut writes, batch)?);
             }
             let wrote = results.iter().any(|result| matches!(result, Applied::Written));
             Ok((results, wrote))
@@ -152,7 +153,8 @@ impl Thread {
                 }
                 return Ok((value, None));
             }
-            let commits = connection.prepare_cached(COUNT)?.query_row([now.wall.0], read_count)?;
+            connection.prepare_cached(COUNT)?.execute([now.wall.0])?;
+            let commits = connection.prepare_cached(COUNTED)?.query_row([], read_count)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
             Ok((value, Some(commits)))
         })();
@@ -190,26 +192,32 @@ fn give_up(
     error
 }
 
-const COUNT: &str = "UPDATE meta SET commits = commits + 1, wall_high = max(wall_high, ?1) \
-     RETURNING commits, wall_high";
+const COUNT: &str = "UPDATE meta SET commits = commits + 1, wall_high = max(wall_high, ?1)";
+
+/// Not `RETURNING`: that makes and drops a temporary table, which costs more than ten rows.
+const COUNTED: &str = "SELECT commits, wall_high FROM meta";
 
 fn read_count(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, i64)> {
     Ok((row.get(0)?, row.get(1)?))
 }
 
 /// Checks the guards of a batch and writes it, or leaves everything as it was.
-fn apply(connection: &Connection, batch: &Batch) -> Result<Applied, ReadError> {
-    if let [write] = batch.writes.as_slice() {
+fn apply(
+    connection: &Connection,
+    writes: &mut Writes<'_>,
+    batch: &Batch,
+) -> Result<Applied, ReadError> {
+    if let [write] = &*batch.writes {
         // One statement checks and writes.
-        return if apply_write(connection, write)? {
+        return if apply_write(connection, writes, write)? {
             Ok(Applied::Written)
         } else {
             not_applied(connection, batch)
         };
     }
     connection.prepare_cached("SAVEPOINT batch")?.execute([])?;
-    for write in &batch.writes {
-        if !apply_write(connection, write)? {
+    for write in batch.writes.iter() {
+        if !apply_write(connection, writes, write)? {
             connection.prepare_cached("ROLLBACK TO batch")?.execute([])?;
             connection.prepare_cached("RELEASE batch")?.execute([])?;
             return not_applied(connection, batch);
@@ -219,10 +227,14 @@ fn apply(connection: &Connection, batch: &Batch) -> Result<Applied, ReadError> {
     Ok(Applied::Written)
 }
 
-fn apply_write(connection: &Connection, write: &Write) -> Result<bool, ReadError> {
+fn apply_write(
+    connection: &Connection,
+    writes: &mut Writes<'_>,
+    write: &Write,
+) -> Result<bool, ReadError> {
     match write {
-        Write::Insert(row) => Ok(rows::insert(connection, row)?),
-        Write::Update(row) => Ok(rows::update(connection, row)?),
+        Write::Insert(row) => Ok(writes.insert(row)?),
+        Write::Update(row) => Ok(writes.update(row)?),
         Write::Remove { address, generation, version } => {
             let newest = rows::newest(connection, address)?;
             let holds =
@@ -239,7 +251,7 @@ fn apply_write(connection: &Connection, write: &Write) -> Result<bool, ReadError
 fn not_applied(connection: &Connection, batch: &Batch) -> Result<Applied, ReadError> {
     let mut current = Vec::with_capacity(batch.writes.len());
     let mut already = true;
-    for write in &batch.writes {
+    for write in batch.writes.iter() {
         let newest = rows::newest(connection, write.address())?;
         already &= match write {
             Write::Insert(row) | Write::Update(row) => {

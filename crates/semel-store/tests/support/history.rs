@@ -150,7 +150,7 @@ impl History {
             9 | 10 => self.resolve(stored, ground),
             11 | 12 => {
                 let (old, new) = effect::supersede(stored, &self.person(stored), now).ok()?;
-                let writes = [old, new].map(|effect| Write::effect(effect, now));
+                let writes = [old, new].map(|effect| Write::effect(&effect, now));
                 Some(("supersede", Batch { writes: writes.into() }))
             }
             13 => one("void", effect::void(stored, &self.person(stored), now).ok()?, ground),
@@ -227,21 +227,21 @@ impl History {
                 let gone = Write::Remove { address: address.clone(), generation: 0, version: 1 };
                 return Some(("wrong: remove", gone.into()));
             }
-            let (_, mut batch) = self.import(address, ground)?;
-            let Some(Write::Insert(row)) = batch.writes.pop() else { return None };
+            let (_, batch) = self.import(address, ground)?;
+            let Some(Write::Insert(row)) = batch.writes.last().cloned() else { return None };
             let effect = semel_core::record::decode(&row.record).expect("a record");
-            let row = Row::new(Effect { version: 2, ..effect }, &ground.now);
+            let row = Row::new(&Effect { version: 2, ..effect }, &ground.now);
             return Some(("wrong: version", Write::Update(row).into()));
         };
         let off = [0, 2, 7][self.chance.up_to(3)];
         Some(match self.chance.up_to(3) {
             0 => {
                 let other = Effect { run: Some("another".into()), ..stored.clone() };
-                ("wrong: insert", Write::Insert(Row::new(other, &ground.now)).into())
+                ("wrong: insert", Write::Insert(Row::new(&other, &ground.now)).into())
             }
             1 => {
                 let wrong = Effect { version: stored.version + off, ..stored.clone() };
-                let row = Row::new(wrong, &ground.now);
+                let row = Row::new(&wrong, &ground.now);
                 ("wrong: version", Write::Update(row).into())
             }
             _ => ("wrong: remove", remove(stored, stored.version + 1 + off).into()),
@@ -252,8 +252,8 @@ impl History {
     fn mixed(&mut self) -> Planned {
         let recent = self.past.len().saturating_sub(6);
         let writes: Vec<_> =
-            self.past[recent..].iter().flat_map(|batch| batch.writes.clone()).collect();
-        Some(("mixed", Batch { writes }))
+            self.past[recent..].iter().flat_map(|batch| batch.writes.to_vec()).collect();
+        Some(("mixed", Batch { writes: writes.into() }))
     }
 
     fn person(&self, stored: &Effect) -> Person {
@@ -274,7 +274,7 @@ pub(crate) fn address(chance: &mut Chance) -> Address {
 }
 
 fn one(operation: &'static str, effect: Effect, ground: &Ground) -> Planned {
-    Some((operation, Write::effect(effect, &ground.now).into()))
+    Some((operation, Write::effect(&effect, &ground.now).into()))
 }
 
 fn remove(effect: &Effect, version: u64) -> Write {
