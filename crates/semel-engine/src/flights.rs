@@ -63,7 +63,7 @@ impl Flights {
         self.publish_beyond(0, effect);
     }
 
-    /// Like [`Flights::publish`], by one who has a seat: alone in the flight there is nobody to tell.
+    /// Like [`Flights::publish`], by one who has a seat: alone there is nobody to tell.
     pub(crate) fn publish_to_others(&self, effect: &Effect) {
         self.publish_beyond(1, effect);
     }

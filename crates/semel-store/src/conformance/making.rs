@@ -63,12 +63,12 @@ pub fn superseded(effect: &Effect, ground: &Ground) -> (Effect, Effect) {
 
 /// Guarded by absence.
 pub fn insert(effect: &Effect, ground: &Ground) -> Write {
-    Write::Insert(Row::new(&effect, &ground.now))
+    Write::Insert(Row::new(effect, &ground.now))
 }
 
 /// Guarded by the version before.
 pub fn update(effect: &Effect, ground: &Ground) -> Write {
-    Write::Update(Row::new(&effect, &ground.now))
+    Write::Update(Row::new(effect, &ground.now))
 }
 
 /// Several writes at once.

@@ -128,7 +128,7 @@ impl History {
         };
         let operation = if stored.is_none() { "begin: first" } else { "begin: next attempt" };
         match effect::begin(stored, &ask, ground).ok()? {
-            Decision::Arm(effect, _) | Decision::Doubt(effect) => one(operation, *effect, ground),
+            Decision::Arm(effect, _) | Decision::Doubt(effect) => one(operation, &effect, ground),
             Decision::Resume(_) | Decision::Replay(_) | Decision::Failed(_) => None,
         }
     }
@@ -140,12 +140,12 @@ impl History {
             0..6 => self.settle(stored, ground),
             6 => {
                 let renewed = effect::renew(stored, stored.last_fence(), Abort::Possible, now);
-                one("renew", renewed.ok()?, ground)
+                one("renew", &renewed.ok()?, ground)
             }
-            7 => one("lapse", effect::lapse(stored, now)?, ground),
+            7 => one("lapse", &effect::lapse(stored, now)?, ground),
             8 => {
                 let session = format!("session-{}", self.chance.up_to(3));
-                one("died", effect::died(stored, &session, now)?, ground)
+                one("died", &effect::died(stored, &session, now)?, ground)
             }
             9 | 10 => self.resolve(stored, ground),
             11 | 12 => {
@@ -153,10 +153,10 @@ impl History {
                 let writes = [old, new].map(|effect| Write::effect(&effect, now));
                 Some(("supersede", Batch { writes: writes.into() }))
             }
-            13 => one("void", effect::void(stored, &self.person(stored), now).ok()?, ground),
+            13 => one("void", &effect::void(stored, &self.person(stored), now).ok()?, ground),
             _ => match effect::sweep(stored, now) {
                 Sweep::Keep => None,
-                Sweep::Tombstone(effect) => one("sweep: tombstone", *effect, ground),
+                Sweep::Tombstone(effect) => one("sweep: tombstone", &effect, ground),
                 Sweep::Remove => Some(("sweep: remove", remove(stored, stored.version).into())),
             },
         }
@@ -189,7 +189,7 @@ impl History {
         let settled = effect::settle(stored, &ask, &ground.now).ok()?;
         let late = settled.kept_as_evidence && operation == "settle: receipt";
         let operation = if late { "settle: late receipt" } else { operation };
-        one(operation, settled.effect?, ground)
+        one(operation, &settled.effect?, ground)
     }
 
     fn resolve(&mut self, stored: &Effect, ground: &Ground) -> Planned {
@@ -200,7 +200,7 @@ impl History {
         };
         let person = self.person(stored);
         let resolved = effect::resolve(stored, &person, &resolution, &ground.now).ok()?;
-        one(operation, resolved, ground)
+        one(operation, &resolved, ground)
     }
 
     fn import(&mut self, address: &Address, ground: &Ground) -> Planned {
@@ -211,7 +211,7 @@ impl History {
             receipt: self.chance.one_in(2).then(Json::null),
         };
         let person = Person { actor: "ada".into(), reason: "import".into(), version: 0 };
-        one("import", effect::import(&imported, &person, &ground.now).ok()?, ground)
+        one("import", &effect::import(&imported, &person, &ground.now).ok()?, ground)
     }
 
     fn repeat(&mut self) -> Planned {
@@ -273,8 +273,8 @@ pub(crate) fn address(chance: &mut Chance) -> Address {
     }
 }
 
-fn one(operation: &'static str, effect: Effect, ground: &Ground) -> Planned {
-    Some((operation, Write::effect(&effect, &ground.now).into()))
+fn one(operation: &'static str, effect: &Effect, ground: &Ground) -> Planned {
+    Some((operation, Write::effect(effect, &ground.now).into()))
 }
 
 fn remove(effect: &Effect, version: u64) -> Write {
