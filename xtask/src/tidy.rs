@@ -259,7 +259,7 @@ mod tests {
     fn core_derives_serde_only_at_its_edges() {
         let derive = "#[derive(\n    Debug,\n    serde::Serialize,\n)]\nstruct A;";
         let want = "crates/semel-core/src/key.rs: derives serde; \
-                    in core only journal.rs, wire.rs, record.rs, recipes.rs may";
+                    in core only journal.rs, wire.rs, record.rs, recipes.rs, json.rs, time.rs may";
         check(check_serde, &[("crates/semel-core/src/key.rs", derive)], &[want]);
         check(check_serde, &[("crates/semel-core/src/wire.rs", derive)], &[]);
         check(check_serde, &[("crates/semel-cli/src/key.rs", derive)], &[]);

@@ -180,6 +180,7 @@ async fn compare(
     let query = Query {
         namespace: chance.one_in(2).then(Namespace::default),
         state: chance.one_in(2).then(|| *chance.pick(&semel_core::effect::State::ALL)),
+        unsettled: chance.one_in(4),
         alarmed: chance.one_in(4),
         ..Query::everywhere(limit)
     };

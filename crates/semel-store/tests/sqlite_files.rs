@@ -63,11 +63,11 @@ fn reading_changes_nothing_not_even_a_log_that_was_left_behind() {
 fn a_reader_makes_no_store() {
     let folder = Folder::new();
     let missing = folder.try_open(Access::ReadOnly, Clock::Real).err();
-    assert!(matches!(missing, Some(StoreError::UrlInvalid(_))), "{missing:?}");
+    assert!(matches!(missing, Some(StoreError::Missing(_))), "{missing:?}");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 0);
     std::fs::write(folder.store(), "").expect("an empty file");
     let empty = folder.try_open(Access::ReadOnly, Clock::Real).err();
-    assert!(matches!(empty, Some(StoreError::UrlInvalid(_))), "{empty:?}");
+    assert!(matches!(empty, Some(StoreError::Foreign(_))), "{empty:?}");
     assert_eq!(std::fs::read(folder.store()).expect("the file"), b"");
 }
 

@@ -107,11 +107,14 @@ fn a_file_that_is_no_store_is_refused() {
     let other = rusqlite::Connection::open(world.store()).expect("a database");
     other.execute_batch("CREATE TABLE recipes (name TEXT)").expect("of another program");
     drop(other);
+    let before = fs::read(world.store()).expect("the file");
     for args in [&["verify"][..], &["effects", "ls"]] {
-        world.semel(args).expect(2);
+        let ended = world.semel(args).expect(1);
+        assert!(ended.stderr.contains("store_foreign"), "{ended:?}");
     }
     let mut worker = world.worker("at_most_once", &["new"]);
-    assert_eq!(worker.end(), Some(2));
+    assert_eq!(worker.end(), Some(1));
+    assert_eq!(fs::read(world.store()).expect("the file"), before, "it is left as it is");
 }
 
 fn finding<'a>(doctor: &'a Value, what: &str) -> &'a Value {

@@ -9,6 +9,7 @@ mod lists;
 mod refusals;
 mod shows;
 
+use std::fs;
 use std::future::Future;
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +18,7 @@ use std::time::Duration;
 use semel::{Error, Failure, Retry, Semel};
 use serde_json::{Value, json};
 
-use common::{Ended, World, run, semel};
+use common::{Ended, World, run, semel, until};
 
 /// The receipt of `put`.
 fn receipt(key: &str) -> Value {
@@ -25,11 +26,15 @@ fn receipt(key: &str) -> Value {
 }
 
 impl World {
-    /// Runs the SDK on this store, in this process.
+    /// Runs the SDK on this store, in this process. The threads of a store end after its last
+    /// handle; these tests touch its files, so they wait for that.
     fn sdk<T, F: Future<Output = T>>(&self, act: impl FnOnce(Semel) -> F) -> T {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let url = format!("sqlite:{}", self.store().display());
-        runtime.block_on(async { act(Semel::open(&url).await.expect("the store")).await })
+        let done = runtime.block_on(async { act(Semel::open(&url).await.expect("it")).await });
+        drop(runtime);
+        until("the store is closed", || (!is_open_here(&self.store())).then_some(()));
+        done
     }
 
     /// Calls one effect whose function says this. `Ok` is a receipt.
@@ -87,6 +92,14 @@ impl World {
     fn state(&self, key: &str) -> String {
         self.show(key)["state"].as_str().expect("a state").to_owned()
     }
+}
+
+/// Whether this process has a file open whose path starts like this one.
+fn is_open_here(path: &Path) -> bool {
+    let start = path.to_str().expect("a path");
+    let open = fs::read_dir("/proc/self/fd").expect("our files").flatten();
+    let mut targets = open.filter_map(|entry| fs::read_link(entry.path()).ok());
+    targets.any(|target| target.to_str().is_some_and(|target| target.starts_with(start)))
 }
 
 /// A command without a store of its own, in a folder of its own.

@@ -58,33 +58,36 @@ fn a_slow_transaction_is_undone_and_ends_with_one() {
     assert_eq!(work(&world, "transaction", &["slow"]), (Some(0), None));
 }
 
-#[test]
-fn an_address_that_is_no_store_ends_with_two() {
-    let dir = tempfile::tempdir().expect("a folder");
-    for url in ["", "sqlite:", "postgres://localhost/x", "semel.db", "memory:", "sqlite:missing.db"]
-    {
-        for command in [&["effects", "ls"][..], &["effects", "show", "a/b"], &["verify"]] {
-            let ended = semel_in(dir.path(), &[&["--store", url], command].concat());
-            assert_eq!(ended.code, Some(2), "{url:?} {command:?}: {ended:?}");
-            assert!(ended.stderr.contains("store_url_invalid"), "{url:?}: {ended:?}");
-            assert_eq!(ended.stdout, "");
-        }
-    }
-    assert_eq!(fs::read_dir(dir.path()).expect("it").count(), 0, "looking creates nothing");
-}
-
-#[test]
-fn a_decision_never_creates_a_store() {
+fn check_no_store(url: &str, code: i32, why: &str) {
     let dir = tempfile::tempdir().expect("a folder");
     let person = ["--version", "1", "--reason", "x"];
     for command in [
-        &["effects", "resolve", "a/b", "--failed"][..],
-        &["effects", "supersede", "a/b"],
-        &["effects", "void", "a/b"],
+        &["effects", "ls"][..],
+        &["effects", "show", "a/b"],
+        &["verify"],
+        &[&["effects", "resolve", "a/b", "--failed"], &person[..]].concat(),
+        &[&["effects", "supersede", "a/b"], &person[..]].concat(),
+        &[&["effects", "void", "a/b"], &person[..]].concat(),
     ] {
-        assert_eq!(semel_in(dir.path(), &[command, &person].concat()).code, Some(2));
+        let ended = semel_in(dir.path(), &[&["--store", url], command].concat());
+        assert_eq!(ended.code, Some(code), "{url:?} {command:?}: {ended:?}");
+        assert!(ended.stderr.contains(why), "{url:?}: {ended:?}");
+        assert_eq!(ended.stdout, "");
     }
-    assert_eq!(fs::read_dir(dir.path()).expect("it").count(), 0);
+    let left = fs::read_dir(dir.path()).expect("it").count();
+    assert_eq!(left, 0, "neither looking nor deciding creates a store");
+}
+
+#[test]
+fn an_address_that_is_no_store_ends_with_two() {
+    for url in ["", "sqlite:", "postgres://localhost/x", "semel.db", "memory:"] {
+        check_no_store(url, 2, "store_url_invalid");
+    }
+}
+
+#[test]
+fn a_store_that_is_not_there_ends_with_three() {
+    check_no_store("sqlite:missing.db", 3, "store_missing");
 }
 
 #[test]

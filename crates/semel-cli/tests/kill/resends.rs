@@ -13,8 +13,11 @@ use crate::common::{Line, World, until};
 fn check(contract: &str, script: &[&str], second: &[&str], tickets_before: usize) {
     let world = World::new();
     world.crm.script("again", script);
-    world.kill_at_held(contract, &["again"]);
-    let args = [second, &["--attempts", "2", "--delay-ms", "1", "again"]].concat();
+    // The window is over at once: only the proof itself could close the doubt.
+    let settle = ["--settle-ms", "1"];
+    world.kill_at_held(contract, &[&settle[..], &["again"]].concat());
+    let retries = ["--attempts", "2", "--delay-ms", "20", "again"];
+    let args = [&settle[..], second, &retries].concat();
     let (code, error) = world.work(contract, &args);
     assert_eq!((code, error), (Some(5), json!("in_doubt")));
     let effect = world.show("again");

@@ -252,22 +252,22 @@ fn rows_of_all_kinds(ground: &Ground) -> Vec<Row> {
 }
 
 fn all_queries() -> Vec<Query> {
-    let mut queries = vec![Query::everywhere(100)];
     let namespaces = namespaces().map(Some).into_iter().chain([None]);
     let names = |texts: [&'static str; 2]| texts.map(Some).into_iter().chain([None]);
     let states = State::ALL.map(Some).into_iter().chain([None]);
-    queries.clear();
+    let marks = [(false, false), (false, true), (true, false), (true, true)];
+    let mut queries = Vec::new();
     for namespace in namespaces {
-        for (action, key) in
-            names(["a", "b"]).flat_map(|a| names(["k1", "k2"]).map(move |k| (a, k)))
-        {
-            for (state, alarmed) in states.clone().flat_map(|state| [(state, false), (state, true)])
-            {
+        let named = names(["a", "b"]).flat_map(|a| names(["k1", "k2"]).map(move |k| (a, k)));
+        for (action, key) in named {
+            let kinds = states.clone().flat_map(|state| marks.map(|marks| (state, marks)));
+            for (state, (unsettled, alarmed)) in kinds {
                 queries.push(Query {
                     namespace: namespace.clone(),
                     action: action.map(|name| Action::new(name).expect("a valid action")),
                     key: key.map(|name| Key::from_text(name).expect("a valid key")),
                     state,
+                    unsettled,
                     alarmed,
                     ..Query::everywhere(100)
                 });
@@ -282,5 +282,6 @@ fn matches(query: &Query, row: &Row) -> bool {
         && query.action.as_ref().is_none_or(|action| *action == row.address.action)
         && query.key.as_ref().is_none_or(|key| *key == row.address.key)
         && query.state.is_none_or(|state| state == row.state)
+        && (!query.unsettled || matches!(row.state, State::Pending | State::InDoubt))
         && (!query.alarmed || row.alarmed)
 }
