@@ -47,6 +47,26 @@ async fn retries_end_with_the_total_time_too() {
     assert!(script.sends() < 60, "{} sends in five seconds", script.sends());
 }
 
+/// The delay is the row's, not the caller's: nobody else sends meanwhile.
+#[tokio::test]
+async fn the_delay_before_a_retry_holds_for_every_caller() {
+    for ended in [not_applied(), unknown()] {
+        let world = world();
+        let script = Script::new([ended]);
+        let retry = Retry { delay_ms: 20_000, delay_ms_max: 20_000, ..FOUR };
+        let ask = Call { retry, ..call("k", NATIVE) };
+        let (engine, doer, first) = (world.engine.clone(), script.doer(), ask.clone());
+        let first = tokio::spawn(async move { engine.call(first, doer).await });
+        idle().await;
+        assert!(world.effect("k").await.retry_at.is_some());
+        let at_once = Call { hold_ms: 0, ..ask };
+        let error = world.engine.call(at_once, script.doer()).await.unwrap_err();
+        assert_eq!((error.code(), script.sends()), (Code::InProgress, 1));
+        assert!(world.drive(first).await.unwrap().is_ok());
+        assert_eq!(script.sends(), 2);
+    }
+}
+
 #[tokio::test]
 async fn a_refusal_is_final_for_every_caller() {
     let world = world();

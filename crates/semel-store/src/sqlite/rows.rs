@@ -187,8 +187,7 @@ fn list_text(query: &Query) -> String {
     };
     let by_state = query.state.map_or(String::new(), |state| format!("AND state = '{state}'"));
     let asked = [
-        // Word for word as in the partial indexes, or SQLite would not know that they serve.
-        (attention, "AND state IN ('in_doubt', 'failed', 'planned', 'void')"),
+        (attention, ATTENTION),
         (query.state == Some(State::Pending), "AND due_at IS NOT NULL"),
         (query.unsettled, UNSETTLED),
         (query.alarmed, "AND alarmed = 1"),
@@ -208,10 +207,13 @@ fn list_text(query: &Query) -> String {
     )
 }
 
+/// Word for word as in the partial index, or SQLite would not know that it serves.
+const ATTENTION: &str = "AND state <> 'pending' AND state <> 'done' AND state <> 'expired'";
+
 /// Rows that are in doubt, or were pending when they were written: few, whatever the history.
 const UNSETTLED: &str = "AND row IN (\
      SELECT row FROM effects INDEXED BY effects_attention WHERE state = 'in_doubt' \
-     AND state IN ('in_doubt', 'failed', 'planned', 'void') \
+     AND state <> 'pending' AND state <> 'done' AND state <> 'expired' \
      UNION ALL SELECT row FROM effects INDEXED BY effects_due WHERE state = 'pending' \
      AND due_at IS NOT NULL)";
 

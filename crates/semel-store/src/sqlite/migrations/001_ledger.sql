@@ -26,8 +26,9 @@ CREATE TABLE effects (
 
 CREATE INDEX effects_due ON effects (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX effects_sweep ON effects (sweep_at) WHERE sweep_at IS NOT NULL;
+-- Not `IN (...)`: SQLite would build and drop a set for it with every write.
 CREATE INDEX effects_attention ON effects (state)
-    WHERE state IN ('in_doubt', 'failed', 'planned', 'void');
+    WHERE state <> 'pending' AND state <> 'done' AND state <> 'expired';
 CREATE INDEX effects_alarmed ON effects (row) WHERE alarmed = 1;
 
 -- What the store knows of itself: one row.
