@@ -170,7 +170,7 @@ impl Terms {
 
     /// How long before the lease's end the permit to send ends.
     pub fn margin_ms(&self) -> u64 {
-        limits::MARGIN_MS.min(self.lease_ms / 4)
+        limits::MARGIN_MS.min(self.lease_ms.min(self.deadline_ms) / 4)
     }
 }
 
@@ -225,6 +225,20 @@ mod tests {
         let undeclared = Declared { settle_ms: None, deadline_ms: None, ..declared };
         let terms = undeclared.terms().expect("defaults shrink to fit");
         assert_eq!((terms.deadline_ms, terms.settle_ms), (250, 250));
+    }
+
+    #[test]
+    fn a_deadline_shorter_than_the_margin_leaves_time_to_send() {
+        for (lease_ms, deadline_ms, margin_ms) in
+            [(30_000, 60_000, 2_000), (30_000, 2_000, 500), (30_000, 500, 125), (400, 60_000, 100)]
+        {
+            let declared = Declared {
+                lease_ms: Some(lease_ms),
+                deadline_ms: Some(deadline_ms),
+                ..Declared::default()
+            };
+            assert_eq!(declared.terms().map(|terms| terms.margin_ms()), Ok(margin_ms));
+        }
     }
 
     #[test]

@@ -48,11 +48,7 @@ impl World {
         settle: Duration,
         says: Result<Value, Failure>,
     ) -> Result<Value, Error> {
-        self.sdk(async |semel| {
-            let effect = semel.effect("crm-ticket").key([key]).input(&json!({ "reference": key }));
-            let effect = effect.workflow("demo").retry(Retry::NONE).settle_window(settle);
-            effect.call(move |_| std::future::ready(says.clone())).await
-        })
+        self.sdk(async |semel| call(&semel, key, settle, says).await)
     }
 
     fn put_done(&self, key: &str) {
@@ -92,6 +88,17 @@ impl World {
     fn state(&self, key: &str) -> String {
         self.show(key)["state"].as_str().expect("a state").to_owned()
     }
+}
+
+async fn call(
+    semel: &Semel,
+    key: &str,
+    settle: Duration,
+    says: Result<Value, Failure>,
+) -> Result<Value, Error> {
+    let effect = semel.effect("crm-ticket").key([key]).input(&json!({ "reference": key }));
+    let effect = effect.workflow("demo").retry(Retry::NONE).settle_window(settle);
+    effect.call(move |_| std::future::ready(says.clone())).await
 }
 
 /// Whether this process has a file open whose path starts like this one.

@@ -177,7 +177,8 @@ fn the_permit_ends_a_margin_before_the_lease_and_never_after_the_deadline() {
     };
     assert_eq!(left("at_most_once"), 28_000);
     assert_eq!(left("at_most_once lease=4s"), 3_000);
-    assert_eq!(left("at_most_once lease=30s deadline=5s"), 3_000);
+    assert_eq!(left("at_most_once lease=30s deadline=5s"), 3_750);
+    assert_eq!(left("at_most_once lease=30s deadline=2s"), 1_500);
 }
 
 #[test]

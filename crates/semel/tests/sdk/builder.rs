@@ -54,6 +54,15 @@ async fn everything_that_is_declared_is_on_record() {
     assert!(effect.attempts[0].worker.contains(&std::process::id().to_string()));
 }
 
+#[tokio::test]
+async fn a_short_deadline_still_leaves_time_to_send() {
+    let ledger = Ledger::new();
+    let semel = ledger.open().await;
+    let effect = semel.effect("crm-ticket").key("42").deadline(Duration::from_millis(1_500));
+    let sent = effect.retry(Retry::NONE).call(|_| async { Ok("sent".to_owned()) }).await;
+    assert_eq!(sent, Ok("sent".to_owned()));
+}
+
 #[test]
 fn contracts_are_named_by_what_the_destination_offers() {
     assert_eq!(NativeKey::minutes(30), Contract::NativeKey { retention_ms: 1_800_000 });
