@@ -32,7 +32,7 @@ fn store_with(folder: &Folder, keys: &[&str]) {
     for key in keys {
         block_on(put(&store, key, 100)).expect("a new key");
     }
-    folder.close(store);
+    folder.close_and_fold(store);
 }
 
 fn refusals(folder: &Folder) -> [StoreError; 2] {
@@ -217,7 +217,7 @@ fn visit(folder: &Folder, clock: &Clock, key: &str) -> (u64, Option<Quarantine>)
     let store = folder.open_on(clock.clone());
     let ground = store.ground();
     block_on(put(&store, key, 10)).expect("a new key");
-    folder.close(store);
+    folder.close_and_fold(store);
     (ground.epoch, ground.quarantine)
 }
 
@@ -262,7 +262,7 @@ fn inv_i27_a_store_that_is_gone_or_exchanged_opens_the_quarantine() {
     std::fs::copy(other.store(), folder.store()).expect("another store in its place");
     let store = folder.open();
     assert_eq!((store.ground().epoch, store.ground().quarantine.is_some()), (1, true));
-    folder.close(store);
+    folder.close_and_fold(store);
     std::fs::remove_file(folder.store()).expect("the file is deleted");
     let store = folder.open();
     assert_eq!((store.ground().epoch, store.ground().quarantine.is_some()), (2, true));

@@ -69,6 +69,18 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// Closes the store and makes sure that all of it is in the file. The last connection to close
+    /// does that, but when two close at once it may be none.
+    pub(crate) fn close_and_fold(&self, store: Sqlite) {
+        self.close(store);
+        let connection = rusqlite::Connection::open(self.store()).expect("a connection");
+        let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let busy = connection.query_row(fold, [], |row| row.get::<_, bool>(0));
+        assert_eq!(busy, Ok(false), "the log was not copied");
+    }
+}
+
 /// The files that this process holds open.
 fn open_files() -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/proc/self/fd").expect("the open files");
