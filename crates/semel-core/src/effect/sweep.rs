@@ -25,19 +25,16 @@ pub fn sweep(effect: &Effect, now: &Moment) -> Sweep {
         State::Planned | State::Pending | State::InDoubt => Sweep::Keep,
         State::Expired => Sweep::Remove,
         State::Done | State::Failed | State::Void => Sweep::Tombstone(Box::new(Effect {
+            generation: effect.generation,
+            version: effect.version + 1,
+            workflow: effect.workflow.clone(),
+            run: effect.run.clone(),
+            created: effect.created,
             // Fences must still grow, should somebody supersede the tombstone.
             fence_floor: effect.last_fence(),
-            plan: None,
-            attempts: Vec::new(),
-            decisions: Vec::new(),
-            alarms: Vec::new(),
-            retry_at: None,
-            first_sent: None,
-            granted_after: 0,
-            voided: None,
-            settled: None,
+            superseded: effect.superseded,
             expired: Some(now.wall),
-            ..effect.next()
+            ..Effect::new(&effect.address, now)
         })),
     }
 }
