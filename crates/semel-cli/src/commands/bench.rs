@@ -235,7 +235,8 @@ fn ledger_shape(file: &Path) -> anyhow::Result<(f64, usize)> {
     Ok((commits.max(1) as f64, usize::try_from(bytes)?))
 }
 
-/// The bare loop: half of the rows inserted, half updated, one commit, again.
+/// The bare loop: half of the rows inserted, half of those of an earlier commit updated, one commit,
+/// again.
 fn raw(beside: &Path, rows_per_commit: f64, bytes: usize) -> anyhow::Result<f64> {
     let mut connection = Connection::open(beside.with_file_name("raw.db"))?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -244,18 +245,20 @@ fn raw(beside: &Path, rows_per_commit: f64, bytes: usize) -> anyhow::Result<f64>
     let (first, second) = ("x".repeat(bytes), "y".repeat(bytes));
     let rows_per_commit = (rows_per_commit.round() as u64).max(1);
     let started = Instant::now();
-    let mut rows: u64 = 0;
+    let (mut rows, mut inserted, mut updated) = (0_u64, 0_i64, 0_i64);
     while started.elapsed() < Duration::from_secs(RAW_SECONDS) {
         let transaction = connection.transaction()?;
+        let before = inserted;
         for _ in 0..rows_per_commit {
-            // Row n is inserted by the even write 2n and updated by the odd one after it.
-            let (id, is_update) = (i64::try_from(rows / 2)?, rows % 2 == 1);
-            if is_update {
+            // A row is never updated in the commit that inserts it: no effect could be, either.
+            if updated < before && rows % 2 == 1 {
                 let text = "UPDATE rows SET body = ?2 WHERE id = ?1";
-                transaction.prepare_cached(text)?.execute((id, &second))?;
+                transaction.prepare_cached(text)?.execute((updated, &second))?;
+                updated += 1;
             } else {
                 let text = "INSERT INTO rows (id, body) VALUES (?1, ?2)";
-                transaction.prepare_cached(text)?.execute((id, &first))?;
+                transaction.prepare_cached(text)?.execute((inserted, &first))?;
+                inserted += 1;
             }
             rows += 1;
         }
