@@ -17,10 +17,12 @@ use crate::StoreError;
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// The pause while the log grows: a fast writer fills many megabytes between two looks.
 const LOOK_SOON: Duration = Duration::from_millis(10);
-/// From here on the log is copied beside the writers.
+/// From here on the log is copied beside the writers, who then wait for the rest and start it anew.
 const COPY_BYTES: u64 = 4 * 1024 * 1024;
-/// From here on the writers wait while the rest is copied and the log starts anew.
-const RESTART_BYTES: u64 = 64 * 1024 * 1024;
+/// From here on the file of the log is cut, too.
+const TRUNCATE_BYTES: u64 = 64 * 1024 * 1024;
+/// SQLite's default, which the store uses.
+const PAGE_BYTES: u64 = 4096;
 /// How long the writers wait for readers of an old state before the log may start anew: a reader
 /// that never ends may let the log grow, but not stop the writers.
 const READERS_WAIT: Duration = Duration::from_millis(100);
@@ -115,22 +117,48 @@ fn checkpoint(
     if log_bytes(wal) < COPY_BYTES && !is_quiet {
         return Ok(Copied::All);
     }
+    let run = |pragma| run(connection, wal, pragma);
+    let waiting_bytes = run("PRAGMA wal_checkpoint(NOOP)")?.waiting_bytes;
+    if waiting_bytes < COPY_BYTES && !is_quiet {
+        return Ok(Copied::All);
+    }
     // Most of the copying happens while others write, and the log grows meanwhile.
-    run(connection, "PRAGMA wal_checkpoint(PASSIVE)")?;
-    if log_bytes(wal) < RESTART_BYTES {
+    run("PRAGMA wal_checkpoint(PASSIVE)")?;
+    if waiting_bytes < COPY_BYTES {
         return Ok(Copied::All);
     }
     let _turn = turnstile.enter()?;
-    run(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+    // A log that starts anew overwrites itself, which the disk syncs faster than a file that grows.
+    // That is not worth waiting for a reader; only the size of the log is.
+    let (pragma, patience) = match log_bytes(wal) < TRUNCATE_BYTES {
+        true => ("PRAGMA wal_checkpoint(RESTART)", Duration::ZERO),
+        false => ("PRAGMA wal_checkpoint(TRUNCATE)", READERS_WAIT),
+    };
+    connection.busy_timeout(patience).map_err(|error| store_error(&error))?;
+    let ran = run(pragma)?;
+    Ok(if ran.is_held_back { Copied::HeldBack } else { Copied::All })
 }
 
-fn run(connection: &Connection, pragma: &str) -> Result<Copied, StoreError> {
-    let busy = connection.query_row(pragma, [], |row| row.get::<_, bool>(0));
-    let busy = busy.map_err(|error| {
-        stop_if_the_disk_failed(&error);
+/// What a checkpoint says of itself.
+struct Ran {
+    is_held_back: bool,
+    /// What is in the log and not in the database yet.
+    waiting_bytes: u64,
+}
+
+fn run(connection: &Connection, wal: &Path, pragma: &str) -> Result<Ran, StoreError> {
+    let ran = connection.query_row(pragma, [], |row| {
+        let (frames, copied): (i64, i64) = (row.get(1)?, row.get(2)?);
+        let waiting_bytes = u64::try_from(frames - copied).unwrap_or(0) * PAGE_BYTES;
+        Ok(Ran { is_held_back: row.get(0)?, waiting_bytes })
+    });
+    ran.map_err(|error| {
+        // A store that was closed and removed meanwhile is no failing disk.
+        if wal.exists() {
+            stop_if_the_disk_failed(&error);
+        }
         store_error(&error)
-    })?;
-    Ok(if busy { Copied::HeldBack } else { Copied::All })
+    })
 }
 
 fn log_bytes(wal: &Path) -> u64 {
