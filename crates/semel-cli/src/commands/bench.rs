@@ -235,7 +235,7 @@ fn ledger_shape(file: &Path) -> anyhow::Result<(f64, usize)> {
     Ok((commits.max(1) as f64, usize::try_from(bytes)?))
 }
 
-/// The bare loop: half of the rows inserted, half of an earlier commit's updated, one commit, again.
+/// The bare loop: half of the rows inserted, half of an earlier commit's updated, one commit.
 fn raw(beside: &Path, rows_per_commit: f64, bytes: usize) -> anyhow::Result<f64> {
     let mut connection = Connection::open(beside.with_file_name("raw.db"))?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
