@@ -24,6 +24,9 @@ pub(crate) enum Tone {
     Strong,
 }
 
+const COLUMNS_MIN: u16 = 40;
+const COLUMNS_DEFAULT: u16 = 100;
+
 impl Printer {
     pub(crate) fn new(json: bool) -> Printer {
         let is_terminal = std::io::stdout().is_terminal();
@@ -68,6 +71,10 @@ impl Printer {
         let mut table = Table::new();
         table.load_style(presets::UTF8_HORIZONTAL_ONLY);
         table.set_content_arrangement(ContentArrangement::Dynamic);
+        // Some terminals do not say how wide they are; a table of one letter a line helps nobody.
+        if table.width().is_none_or(|columns| columns < COLUMNS_MIN) {
+            table.set_width(COLUMNS_DEFAULT);
+        }
         table.set_header(headings);
         for row in rows {
             table.add_row(row);
