@@ -177,3 +177,33 @@ fn a_decision_needs_somebody_and_a_reason() {
     assert_eq!(world.state("hm"), "in_doubt");
     assert_eq!(world.show("hm")["decisions"], Value::Null);
 }
+
+/// No worker runs, so nobody has recorded that the attempt is in doubt. The operator still sees it,
+/// and need not wait for the lease of a process that is proven dead.
+#[test]
+fn a_dead_workers_doubt_is_listed_and_settled_before_anybody_recorded_it() {
+    let world = World::new();
+    world.crm.script("cut", &["hold"]);
+    let mut worker = world.worker("at_most_once", &["cut"]);
+    until("the CRM holds", || (!world.crm.did("held", "cut").is_empty()).then_some(()));
+    let pending = ["effects", "ls", "--state", "pending", "--json"];
+    let in_doubt = ["effects", "ls", "--state", "in_doubt", "--json"];
+    let count = |args: &[&str]| {
+        let page = world.semel(args).expect(0).json();
+        page["items"].as_array().map(Vec::len)
+    };
+    assert_eq!((count(&pending), count(&in_doubt)), (Some(1), Some(0)));
+    worker.kill();
+    assert_eq!((count(&pending), count(&in_doubt)), (Some(0), Some(1)));
+    let doctor = world.semel(&["doctor"]).expect(1);
+    assert!(doctor.stdout.contains("1 in doubt"), "{doctor:?}");
+    let shown = world.show("cut");
+    assert_eq!(shown["state"], "in_doubt");
+    let version = shown["version"].to_string();
+    let resolve = ["effects", "resolve", "crm-ticket/cut", "--failed", "--reason", "not there"];
+    let person = ["--actor", "ada", "--version", &version, "--json"];
+    let settled = world.semel(&[&resolve[..], &person[..]].concat()).expect(0).json();
+    assert_eq!(settled["state"], "failed");
+    assert_eq!(settled["attempts"][0]["reason"], "not there");
+    world.semel(&["verify"]).expect(0);
+}

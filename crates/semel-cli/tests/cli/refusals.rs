@@ -136,3 +136,13 @@ fn the_environment_names_store_and_namespace() {
     };
     assert_eq!((show("default"), show("another")), (Some(0), Some(3)));
 }
+
+#[test]
+fn an_error_follows_json_too() {
+    let line = ["--json", "--store", "sqlite:missing.db", "effects", "ls"];
+    let ended = run(semel().args(line)).expect(3);
+    let error: serde_json::Value = serde_json::from_str(&ended.stderr).expect("one document");
+    assert_eq!(error["error"]["code"], "store_missing");
+    assert!(error["error"]["hint"].is_string(), "{error}");
+    assert_eq!(ended.stdout, "", "data only when there is some");
+}
