@@ -78,6 +78,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::TermsInvalid
         | Code::RetryBeyondRetention
         | Code::ContractNeedsLook
+        | Code::StepRepeated
         | Code::StoreUrlInvalid => USAGE,
         Code::NotFound | Code::StoreMissing => NOT_FOUND,
         Code::InputChanged
@@ -95,6 +96,12 @@ fn exit_code(code: Code) -> u8 {
         | Code::AlreadySent
         | Code::NotSettled
         | Code::ReceiptMismatch
+        | Code::RunFinished
+        | Code::RunTaken
+        | Code::RunPaused
+        | Code::NotPaused
+        | Code::TooMany
+        | Code::WorkflowUnknown
         | Code::TransactionUnsupported => REFUSED,
         Code::InDoubt => IN_DOUBT,
         Code::InProgress
@@ -102,7 +109,14 @@ fn exit_code(code: Code) -> u8 {
         | Code::RetriesExhausted
         | Code::StoreBusy
         | Code::StoreUnavailable => TRY_LATER,
-        Code::TransactionTooLong
+        Code::RunFailed
+        | Code::Cancelled
+        | Code::Diverged
+        | Code::UnstableKey
+        | Code::ForeignAwait
+        | Code::StepFailed
+        | Code::Panicked
+        | Code::TransactionTooLong
         | Code::TransactionFailed
         | Code::StoreFull
         | Code::StoreCorrupt

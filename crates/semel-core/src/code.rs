@@ -34,6 +34,20 @@ pub enum Code {
     TransactionFailed,
     ContractNeedsLook,
     ReceiptMismatch,
+    RunFinished,
+    RunFailed,
+    Cancelled,
+    RunTaken,
+    RunPaused,
+    NotPaused,
+    Diverged,
+    UnstableKey,
+    ForeignAwait,
+    StepRepeated,
+    StepFailed,
+    TooMany,
+    Panicked,
+    WorkflowUnknown,
     StoreBusy,
     StoreFull,
     StoreUnavailable,
@@ -48,7 +62,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 40] = [
+    pub const ALL: [Code; 54] = [
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -79,6 +93,20 @@ impl Code {
         Code::TransactionFailed,
         Code::ContractNeedsLook,
         Code::ReceiptMismatch,
+        Code::RunFinished,
+        Code::RunFailed,
+        Code::Cancelled,
+        Code::RunTaken,
+        Code::RunPaused,
+        Code::NotPaused,
+        Code::Diverged,
+        Code::UnstableKey,
+        Code::ForeignAwait,
+        Code::StepRepeated,
+        Code::StepFailed,
+        Code::TooMany,
+        Code::Panicked,
+        Code::WorkflowUnknown,
         Code::StoreBusy,
         Code::StoreFull,
         Code::StoreUnavailable,
@@ -124,6 +152,20 @@ impl Code {
             Code::TransactionFailed => "transaction_failed",
             Code::ContractNeedsLook => "contract_needs_look",
             Code::ReceiptMismatch => "receipt_mismatch",
+            Code::RunFinished => "run_finished",
+            Code::RunFailed => "run_failed",
+            Code::Cancelled => "cancelled",
+            Code::RunTaken => "run_taken",
+            Code::RunPaused => "run_paused",
+            Code::NotPaused => "not_paused",
+            Code::Diverged => "diverged",
+            Code::UnstableKey => "unstable_key",
+            Code::ForeignAwait => "foreign_await",
+            Code::StepRepeated => "step_repeated",
+            Code::StepFailed => "step_failed",
+            Code::TooMany => "too_many",
+            Code::Panicked => "panicked",
+            Code::WorkflowUnknown => "workflow_unknown",
             Code::StoreBusy => "store_busy",
             Code::StoreFull => "store_full",
             Code::StoreUnavailable => "store_unavailable",
@@ -135,6 +177,11 @@ impl Code {
             Code::SqliteTooOld => "sqlite_too_old",
             Code::Internal => "internal",
         }
+    }
+
+    /// Reads a name back.
+    pub fn parse(name: &str) -> Option<Code> {
+        Code::ALL.into_iter().find(|code| code.as_str() == name)
     }
 
     /// What to do next, in one sentence.
@@ -182,6 +229,22 @@ impl Code {
             Code::TransactionFailed => "nothing was written; correct the cause and call again",
             Code::ContractNeedsLook => "give the effect a look, or declare another contract",
             Code::ReceiptMismatch => "read it as the type it was stored as; it stays as it is",
+            Code::RunFinished => "the run has ended; start another one with another key",
+            Code::RunFailed => "see `semel runs show`; a new key starts another run",
+            Code::Cancelled => "the run was cancelled; a new key starts another one",
+            Code::RunTaken => "stop: another worker advances the run now",
+            Code::RunPaused => {
+                "see why with `semel runs show`, then `semel runs retry`, `skip` or `cancel`"
+            }
+            Code::NotPaused => "see where the run stands with `semel runs show`",
+            Code::Diverged => "deploy code that fits the journal, then `semel runs retry`",
+            Code::UnstableKey => "build the key from the run's input, then `semel runs retry`",
+            Code::ForeignAwait => "move sockets, timers, threads and spawns of the body into steps",
+            Code::StepRepeated => "give each step an id of its own, or none",
+            Code::StepFailed => "correct the cause, then `semel runs retry` or `skip`",
+            Code::TooMany => "use a bound (`ctx.map`), or consume what is waiting first",
+            Code::Panicked => "correct the code, then `semel runs retry`",
+            Code::WorkflowUnknown => "register the workflow with a worker of this process",
             Code::StoreBusy => "try again shortly; nothing was written",
             Code::StoreFull => "free disk space; nothing was acknowledged that is not durable",
             Code::StoreUnavailable => {

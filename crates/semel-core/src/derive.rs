@@ -8,7 +8,7 @@ use std::fmt::Write;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::key::Address;
+use crate::key::{Address, Key, Namespace};
 
 /// The id of one generation of an effect, which is also its default downstream key.
 ///
@@ -16,14 +16,34 @@ use crate::key::Address;
 /// namespace, action and encoded key, each after its length as a big-endian `u64`, then the
 /// generation as a big-endian `u32`.
 pub fn effect_id(address: &Address, generation: u32) -> Uuid {
+    let names = [address.namespace.as_str(), address.action.as_str(), address.key.as_str()];
+    uuid_over(b"semel effect", &names, generation)
+}
+
+/// The id of a run: the same event is the same run, on every host.
+///
+/// Made like [`effect_id`], over `semel run`, namespace, workflow and encoded key, with the number
+/// zero at the end.
+pub fn run_id(namespace: &Namespace, workflow: &str, key: &Key) -> Uuid {
+    uuid_over(b"semel run", &[namespace.as_str(), workflow, key.as_str()], 0)
+}
+
+/// A number that the code of a run may use as chance: it is the same in every replay.
+///
+/// Made like [`effect_id`], over `semel chance` and the run's id, with how many were drawn before.
+pub fn chance(run_id: &str, drawn_before: u32) -> Uuid {
+    uuid_over(b"semel chance", &[run_id], drawn_before)
+}
+
+fn uuid_over(purpose: &[u8], names: &[&str], number: u32) -> Uuid {
     let mut hash = Sha256::new();
-    hash.update(b"semel effect");
+    hash.update(purpose);
     hash.update([1]);
-    for name in [address.namespace.as_str(), address.action.as_str(), address.key.as_str()] {
+    for name in names {
         hash.update((name.len() as u64).to_be_bytes());
         hash.update(name);
     }
-    hash.update(generation.to_be_bytes());
+    hash.update(number.to_be_bytes());
     let digest: [u8; 32] = hash.finalize().into();
     let mut first = [0; 16];
     first.copy_from_slice(&digest[..16]);

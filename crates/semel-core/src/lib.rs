@@ -16,7 +16,9 @@ pub mod retry;
 pub mod time;
 
 pub mod effect;
+pub mod journal;
 pub mod record;
+pub mod run;
 pub mod verify;
 pub mod wire;
 

@@ -44,6 +44,25 @@ pub const RESUME_MS: u64 = 10_000;
 /// How long a user's function may keep a `transaction` open: every writer of the file waits for it.
 pub const TRANSACTION_MS_MAX: u64 = 1_000;
 
+/// A value in a journal; a larger one goes into a blob beside it, so that replay stays quick.
+pub const INLINE_BYTES_MAX: usize = 256 * 1024;
+/// Commands of one run that may be open at once: each is a task or a row while it lasts.
+pub const COMMANDS_OPEN_MAX: usize = 1_000;
+/// Entries of one journal: replay reads them all. A longer loop belongs into several runs.
+pub const JOURNAL_ENTRIES_MAX: u64 = 100_000;
+/// Deliveries that wait in one inbox: whoever sends more is told, before memory is.
+pub const INBOX_MAX: usize = 1_000;
+/// Runs that wait for one effect, beyond which a run looks for itself once a minute.
+pub const WAITERS_MAX: usize = 1_000;
+/// Runs that one worker advances at once: each holds its code's state in memory.
+pub const RUNS_HELD_MAX: usize = 1_000;
+/// Polls of a body without an answer from outside: beyond them it does not end by itself.
+pub const POLLS_MAX: usize = 100_000;
+/// A run whose next timer is nearer than this stays in memory: parking and replaying cost more.
+pub const LINGER_MS: u64 = 1_000;
+/// How long a run waits before it looks again at an effect that nobody will wake it for.
+pub const LOOK_AGAIN_MS: u64 = 60_000;
+
 /// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
 pub const COMMIT_TRIES_MAX: usize = 64;
 /// Rows of one page of a listing.

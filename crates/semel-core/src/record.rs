@@ -53,6 +53,12 @@ pub struct Effect {
     /// When it became done, failed or void.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<Wall>,
+    /// Kept beyond its own window, because its run was unfinished or ended later.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_until: Option<Wall>,
+    /// Runs that are parked until somebody settles this.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiters: Vec<String>,
     /// A newer generation was opened; this one is history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded: Option<Wall>,

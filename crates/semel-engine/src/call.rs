@@ -13,6 +13,7 @@ use semel_core::code::Code;
 use semel_core::contract::{Declared, TermsRefusal};
 use semel_core::effect::{Abort, Begin, Permit, Refusal, Report, Settle, State};
 use semel_core::fingerprint::Rule;
+use semel_core::journal::Link;
 use semel_core::json::Json;
 use semel_core::key::Address;
 use semel_core::limits;
@@ -21,6 +22,7 @@ use semel_core::retry::Retry;
 use semel_core::time::{Moment, Steady};
 
 use crate::effects::{Answer, Armed, Filed};
+use crate::runs;
 use crate::{Engine, Error};
 
 /// One call of an effect, as its author declared it.
@@ -35,6 +37,17 @@ pub struct Call {
     pub hold_ms: u64,
     pub workflow: Option<String>,
     pub run: Option<String>,
+    /// Where it is called in a run: nothing is begun once another worker has that.
+    pub guard: Option<Guard>,
+}
+
+/// A run as its holder knows it: its fence, and an entry that is in its journal.
+#[derive(Clone, Copy, Debug)]
+pub struct Guard {
+    pub run: i64,
+    pub fence: u64,
+    pub seq: u64,
+    pub link: Link,
 }
 
 /// The user's code for one action.
@@ -139,11 +152,15 @@ impl Engine {
     /// from the attempt and never cuts it.
     pub async fn call(&self, call: Call, doer: Arc<Doer>) -> Result<Json, Error> {
         check(&call, &doer)?;
+        if runs::is_in_body() {
+            let text = "an effect was called in the body of a workflow; call it by its context";
+            return Err(Error::new(Code::ForeignAwait, text));
+        }
         let started = self.store().ground().now.steady;
         let mut budget = Budget { retry: call.retry, sends: 0, looks: 0, started };
         loop {
             let ask = call.ask(&doer);
-            let armed = match self.begin(ask, call.hold_ms).await {
+            let armed = match self.begin_under(ask, call.hold_ms, call.guard).await {
                 Ok(Answer::Replay(receipt)) => return Ok(receipt),
                 Ok(Answer::Failed(reason)) => return Err(Error::new(Code::EffectFailed, reason)),
                 Ok(Answer::Attempt(armed)) => {
@@ -227,12 +244,12 @@ impl Engine {
         budget: Budget,
     ) -> Result<Filed, Error> {
         let engine = self.clone();
-        let task = tokio::spawn(async move { engine.run(armed, &doer, budget).await });
+        let task = tokio::spawn(async move { engine.attempt(armed, &doer, budget).await });
         let stopped = |error| Error::new(Code::Internal, format!("the attempt stopped: {error}"));
         task.await.map_err(stopped)?
     }
 
-    async fn run(&self, armed: Armed, doer: &Doer, budget: Budget) -> Result<Filed, Error> {
+    async fn attempt(&self, armed: Armed, doer: &Doer, budget: Budget) -> Result<Filed, Error> {
         let intent = Intent::new(&armed);
         let (effect, report) = match armed.permit.kind {
             Kind::Send => {
@@ -341,7 +358,7 @@ impl Engine {
 /// With the delays above, about twenty seconds.
 const SETTLE_TRIES_MAX: usize = 14;
 
-fn is_passing(code: Code) -> bool {
+pub(crate) fn is_passing(code: Code) -> bool {
     matches!(code, Code::StoreBusy | Code::StoreFull | Code::StoreUnavailable)
 }
 

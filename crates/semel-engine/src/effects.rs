@@ -14,6 +14,7 @@ use semel_core::record::{Effect, Kind};
 use semel_core::time::Moment;
 use semel_store::{Batch, CommitError, DuePage, Page, Query, StoreError, Write};
 
+use crate::call::{Guard, is_passing};
 use crate::flights::Seat;
 use crate::recall::{Recall, Returns};
 use crate::{Engine, Error};
@@ -65,7 +66,17 @@ enum Tried {
 impl Engine {
     /// Asks for a permit. A caller that meets a pending effect waits up to `hold_ms` for its
     /// receipt; when the winner is proven not applied, one of those waiting takes over.
-    pub async fn begin(&self, mut ask: Begin, hold_ms: u64) -> Result<Answer, Error> {
+    pub async fn begin(&self, ask: Begin, hold_ms: u64) -> Result<Answer, Error> {
+        self.begin_under(ask, hold_ms, None).await
+    }
+
+    /// Like [`Engine::begin`], on behalf of a run: armed only while the run is held.
+    pub(crate) async fn begin_under(
+        &self,
+        mut ask: Begin,
+        hold_ms: u64,
+        guard: Option<Guard>,
+    ) -> Result<Answer, Error> {
         let returns = if ask.attempt_id.is_empty() { Returns::Never } else { Returns::ById };
         self.complete(&mut ask);
         let mut recall = Recall::new(self, returns);
@@ -74,7 +85,7 @@ impl Engine {
         let hold_until = store.ground().now.steady.plus(hold_ms);
         let mut known = if seat.is_first { Known::Guess } else { Known::Ask };
         loop {
-            let tried = self.try_begin(&ask, &mut seat, known, &mut recall).await?;
+            let tried = self.try_begin(&ask, &mut seat, known, &mut recall, guard).await?;
             let Tried::Wait { refusal, known: row } = tried else {
                 let Tried::Answer(answer) = tried else { unreachable!("a try waits or answers") };
                 return Ok(answer);
@@ -105,6 +116,7 @@ impl Engine {
         seat: &mut Seat<'_>,
         known: Known,
         recall: &mut Recall<'_>,
+        guard: Option<Guard>,
     ) -> Result<Tried, Error> {
         let flight = seat.flight();
         let _turn = flight.turn.lock().await;
@@ -129,7 +141,7 @@ impl Engine {
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
-            match self.carry_out(decision, known.as_deref(), &ground, recall).await {
+            match self.carry_out(decision, known.as_deref(), &ground, recall, guard).await {
                 Ok(answer) => return Ok(Tried::Answer(answer)),
                 Err(Stopped::Stale(row)) => known = row.map(Arc::from),
                 Err(Stopped::Error(error)) => return Err(error),
@@ -144,6 +156,7 @@ impl Engine {
         known: Option<&Effect>,
         ground: &Ground,
         recall: &mut Recall<'_>,
+        guard: Option<Guard>,
     ) -> Result<Answer, Stopped> {
         match decision {
             Decision::Replay(receipt) => Ok(Answer::Replay(receipt)),
@@ -155,8 +168,15 @@ impl Engine {
             Decision::Arm(effect, permit) => {
                 let effect: Arc<Effect> = effect.into();
                 recall.arm(&effect, ground);
-                let written = self.commit(Write::effect(&effect, &ground.now).into()).await;
+                let written = self.commit(arming(&effect, ground, guard)).await;
                 recall.answered();
+                if let (Err(Stopped::Stale(row)), Some(_)) = (&written, guard)
+                    && row.as_ref().map(|row| row.version) == known.map(|row| row.version)
+                {
+                    // The effect is as it was, so it was the run's guard that failed.
+                    let text = "the run was taken by another worker";
+                    return Err(Stopped::Error(Error::new(Code::RunTaken, text)));
+                }
                 written?;
                 self.inner.flights.publish_to_others(&effect);
                 Ok(answer(permit, effect))
@@ -395,11 +415,42 @@ impl Engine {
         Ok(old.map(|(_, effect)| effect).collect())
     }
 
-    /// Writes one effect and tells those who wait for it.
+    /// Writes one effect and tells those who wait for it. Runs that do are woken by the same
+    /// commit.
     pub(crate) async fn write(&self, effect: &Effect, ground: &Ground) -> Result<(), Stopped> {
-        self.commit(Write::effect(effect, &ground.now).into()).await?;
-        self.inner.flights.publish(effect);
+        if effect.waiters.is_empty() {
+            self.commit(Write::effect(effect, &ground.now).into()).await?;
+            self.inner.flights.publish(effect);
+            return Ok(());
+        }
+        let (effect, waiters) = effect::take_waiters(effect.clone());
+        let namespace = effect.address.namespace.as_str();
+        let wake = |id: &String| Write::Touch {
+            namespace: namespace.to_owned(),
+            id: id.clone(),
+            at: ground.now.steady,
+        };
+        let mut writes = vec![Write::effect(&effect, &ground.now)];
+        writes.extend(waiters.iter().map(wake));
+        self.commit(Batch { writes: writes.into() }).await?;
+        self.inner.flights.publish(&effect);
+        waiters.iter().for_each(|id| self.touched(id));
         Ok(())
+    }
+
+    /// Like [`Engine::commit`], but rides out a store that is busy or unavailable for a while.
+    pub(crate) async fn commit_firmly(&self, batch: Batch) -> Result<(), Stopped> {
+        let mut delay_ms = 50;
+        for _ in 0..COMMIT_DELAYS_MAX {
+            match self.commit(batch.clone()).await {
+                Err(Stopped::Error(error)) if is_passing(error.code()) => {
+                    self.store().clock().sleep_ms(delay_ms).await;
+                    delay_ms = (delay_ms * 2).min(2_000);
+                }
+                committed => return committed,
+            }
+        }
+        self.commit(batch).await
     }
 
     /// Commits a batch; a lost answer is resolved by repeating the same batch. From then on a
@@ -421,6 +472,20 @@ impl Engine {
         }
         let text = "the store does not say whether it committed".into();
         Err(Stopped::Error(StoreError::Unavailable(text).into()))
+    }
+}
+
+/// With the delays above, about ten seconds: within the lease of a run.
+const COMMIT_DELAYS_MAX: usize = 9;
+
+/// The write that makes an attempt durable, if the run it is made for is still held.
+fn arming(effect: &Effect, ground: &Ground, guard: Option<Guard>) -> Batch {
+    let write = Write::effect(effect, &ground.now);
+    match guard {
+        None => write.into(),
+        Some(Guard { run, fence, seq, link }) => {
+            Batch { writes: [write, Write::Holds { run, fence, seq, link }].into() }
+        }
     }
 }
 

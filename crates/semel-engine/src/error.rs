@@ -4,6 +4,7 @@ use semel_core::code::Code;
 use semel_core::effect::Refusal;
 use semel_core::json::JsonInvalid;
 use semel_core::key::{KeyInvalid, NameInvalid};
+use semel_core::run;
 use semel_store::StoreError;
 use semel_store::sqlite::TransactionError;
 
@@ -52,6 +53,12 @@ impl From<Refusal> for Error {
             detail: refusal.to_string(),
             retry_after_ms: refusal.retry_after_ms(),
         }
+    }
+}
+
+impl From<run::Refusal> for Error {
+    fn from(refusal: run::Refusal) -> Error {
+        Error::new(refusal.code(), refusal.to_string())
     }
 }
 

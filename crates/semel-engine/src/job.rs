@@ -41,8 +41,9 @@ impl Engine {
         self.inner.registered.notify_one();
     }
 
-    /// Starts the job. It ends with the last handle to the engine.
+    /// Starts the job and the taking of runs. Both end with the last handle to the engine.
     pub fn start(&self) {
+        self.start_dispatch();
         tokio::spawn(turn_for_ever(Arc::downgrade(&self.inner)));
     }
 
@@ -114,6 +115,7 @@ impl Engine {
             hold_ms: 0,
             workflow: effect.workflow,
             run: effect.run,
+            guard: None,
         };
         let engine = self.clone();
         tokio::spawn(async move {
@@ -141,6 +143,7 @@ impl Engine {
                 break;
             }
         }
+        self.free_dead_runs(&dead).await?;
         dead.iter().for_each(|session| self.store().bury(session));
         Ok(())
     }
@@ -160,7 +163,7 @@ impl Engine {
 
     /// Removes what is past its retention, a bounded batch at a time. Returns how many rows.
     pub async fn sweep(&self) -> Result<usize, Error> {
-        let mut swept = 0;
+        let mut swept = self.sweep_runs().await?;
         loop {
             let due = self.store().sweepable(limits::SWEEP_ROWS_MAX).await?;
             let changes = join_all(due.iter().map(|effect| self.sweep_one(effect))).await;
@@ -176,7 +179,10 @@ impl Engine {
         let ground = self.store().ground();
         let write = match effect::sweep(effect, &ground.now) {
             Sweep::Keep => return false,
-            Sweep::Tombstone(tombstone) => Write::effect(&tombstone, &ground.now),
+            Sweep::Tombstone(tombstone) => match self.kept_for_run(effect).await {
+                Some(kept) => Write::effect(&kept, &ground.now),
+                None => Write::effect(&tombstone, &ground.now),
+            },
             Sweep::Remove => Write::Remove {
                 address: effect.address.clone(),
                 generation: effect.generation,

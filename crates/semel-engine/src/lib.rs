@@ -12,15 +12,20 @@ mod error;
 mod flights;
 mod job;
 mod recall;
+mod runs;
 mod transaction;
 
 pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
 pub use job::Handler;
+pub use runs::{
+    Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
+    StepFault, StepFn, Work,
+};
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use semel_core::key::{Action, Address, Namespace};
 use semel_store::Store;
@@ -29,11 +34,25 @@ use tokio::sync::Notify;
 
 use chance::Chance;
 use flights::Flights;
+use runs::Dispatch;
 
 /// The engine on one store, in this process. Cheap to clone.
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
+}
+
+/// A handle that does not keep the engine alive.
+#[derive(Clone)]
+pub struct WeakEngine {
+    inner: Weak<Inner>,
+}
+
+impl WeakEngine {
+    /// The engine, if anybody still has it.
+    pub fn upgrade(&self) -> Option<Engine> {
+        self.inner.upgrade().map(|inner| Engine { inner })
+    }
 }
 
 struct Inner {
@@ -48,6 +67,7 @@ struct Inner {
     attended: Mutex<HashSet<Address>>,
     /// A handler was registered: look at everything that is due once more.
     registered: Arc<Notify>,
+    dispatch: Arc<Dispatch>,
 }
 
 impl Engine {
@@ -75,13 +95,23 @@ impl Engine {
             handlers: RwLock::default(),
             attended: Mutex::default(),
             registered: Arc::default(),
+            dispatch: Arc::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
+    }
+
+    /// A handle that does not keep the engine alive.
+    pub fn downgrade(&self) -> WeakEngine {
+        WeakEngine { inner: Arc::downgrade(&self.inner) }
     }
 
     /// The store below.
     pub fn store(&self) -> &dyn Store {
         self.inner.store.as_ref()
+    }
+
+    pub(crate) fn jitter(&self) -> u32 {
+        self.inner.chance.jitter()
     }
 
     /// How many keys somebody in this process begins or waits for: a gauge that returns to zero.

@@ -6,26 +6,30 @@
 
 mod clock;
 pub mod memory;
+mod runs;
 pub mod sqlite;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
 pub use clock::{Clock, ManualClock};
+pub use runs::{Append, Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs};
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use semel_core::code::Code;
 use semel_core::effect::{Ground, State};
+use semel_core::journal::Link;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::record::{self, Effect};
+use semel_core::run::Run;
 use semel_core::time::{Moment, Steady, Wall};
 use tokio::sync::watch;
 
-/// Where effects are kept.
+/// Where effects and runs are kept.
 #[async_trait]
-pub trait Store: Send + Sync + 'static {
+pub trait Store: Runs {
     /// What the rules must know beyond an effect: the store's time, its epoch, a quarantine.
     fn ground(&self) -> Ground;
 
@@ -92,6 +96,26 @@ pub enum Write {
     Update(Row),
     /// Removes all generations of a key; its newest must be at this version.
     Remove { address: Address, generation: u32, version: u64 },
+    /// The run must not exist, neither its id nor its number.
+    StartRun(RunRow),
+    /// The run must be at the version before.
+    UpdateRun(RunRow),
+    /// Drops journal, inbox and large values of a run, which must be at this version. `row` stays
+    /// as its tombstone; without one nothing stays.
+    DropRun { namespace: String, id: String, number: i64, version: u64, row: Option<RunRow> },
+    /// The entry before must be there, and nothing at its own place.
+    Append(Append),
+    /// Writes nothing: the run must be held under this fence, and this entry be in its journal.
+    Holds { run: i64, fence: u64, seq: u64, link: Link },
+    /// The run must be unfinished and the identity new. Touches the run.
+    Deliver(Delivery),
+    /// Marks a delivery as consumed; it must be there and not consumed.
+    Consume { run: i64, identity: String },
+    /// The run's version grows, and one that is parked is due at once. No guard: a run that has
+    /// ended, or is gone, is left as it is.
+    Touch { namespace: String, id: String, at: Steady },
+    /// Keeps a large value for a run. It may be there already.
+    Blob { namespace: String, digest: String, text: String, run: i64 },
 }
 
 impl Write {
@@ -101,11 +125,43 @@ impl Write {
         if row.version == 1 { Write::Insert(row) } else { Write::Update(row) }
     }
 
-    /// Which effect is written.
-    pub fn address(&self) -> &Address {
+    /// Starts a run at its first version and updates it at any later one.
+    pub fn run(run: &Run, now: &Moment) -> Write {
+        let row = RunRow::new(run, now);
+        if row.version == 1 { Write::StartRun(row) } else { Write::UpdateRun(row) }
+    }
+
+    /// Which effect is written, if it is one.
+    pub fn address(&self) -> Option<&Address> {
         match self {
-            Write::Insert(row) | Write::Update(row) => &row.address,
-            Write::Remove { address, .. } => address,
+            Write::Insert(row) | Write::Update(row) => Some(&row.address),
+            Write::Remove { address, .. } => Some(address),
+            Write::StartRun(_)
+            | Write::UpdateRun(_)
+            | Write::DropRun { .. }
+            | Write::Append(_)
+            | Write::Holds { .. }
+            | Write::Deliver(_)
+            | Write::Consume { .. }
+            | Write::Touch { .. }
+            | Write::Blob { .. } => None,
+        }
+    }
+
+    /// Whether finding its result in the store tells that this write was done. What has no guard
+    /// or leaves no result may be found so without it: alone it proves no repeat.
+    pub(crate) fn is_evidence(&self) -> bool {
+        match self {
+            Write::Insert(_)
+            | Write::Update(_)
+            | Write::Remove { .. }
+            | Write::StartRun(_)
+            | Write::UpdateRun(_)
+            | Write::DropRun { .. }
+            | Write::Append(_)
+            | Write::Deliver(_)
+            | Write::Consume { .. } => true,
+            Write::Holds { .. } | Write::Touch { .. } | Write::Blob { .. } => false,
         }
     }
 }
@@ -225,7 +281,8 @@ pub struct DuePage {
 /// Why a batch was not simply done, sorted by what the caller may do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
-    /// A guard failed; nothing was written. Decide again on the newest row of each write.
+    /// A guard failed; nothing was written. Decide again on the newest row of each effect that was
+    /// to be written, in order; a run is loaded anew.
     #[error("the rows have changed")]
     Stale(Vec<Option<Effect>>),
     /// Maybe committed. Repeat the same batch; never read alone, never treat as failed.

@@ -165,7 +165,15 @@ fn count(batches: &[Batch], answers: &Answers, written: &mut HashSet<String>, se
 fn record(write: &Write) -> Option<&String> {
     match write {
         Write::Insert(row) | Write::Update(row) => Some(&row.record),
-        Write::Remove { .. } => None,
+        Write::StartRun(row) | Write::UpdateRun(row) => Some(&row.record),
+        Write::Remove { .. }
+        | Write::DropRun { .. }
+        | Write::Append(_)
+        | Write::Holds { .. }
+        | Write::Deliver(_)
+        | Write::Consume { .. }
+        | Write::Touch { .. }
+        | Write::Blob { .. } => None,
     }
 }
 

@@ -130,3 +130,118 @@ async fn many_keys_at_once_are_all_written() {
 async fn readers_never_see_half_a_batch() {
     conformance::readers_never_see_half_a_batch(fresh()).await;
 }
+
+#[tokio::test]
+async fn a_run_starts_once() {
+    conformance::a_run_starts_once(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_taken_number_or_id_is_refused() {
+    conformance::a_taken_number_or_id_is_refused(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_run_changes_on_the_version_before() {
+    conformance::a_run_changes_on_the_version_before(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_touch_makes_a_parked_run_due() {
+    conformance::a_touch_makes_a_parked_run_due(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_touch_makes_a_park_on_what_was_before_stale() {
+    conformance::a_touch_makes_a_park_on_what_was_before_stale(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_touch_never_fails() {
+    conformance::a_touch_never_fails(fresh()).await;
+}
+
+#[tokio::test]
+async fn holds_is_for_the_holder_alone() {
+    conformance::holds_is_for_the_holder_alone(fresh()).await;
+}
+
+#[tokio::test]
+async fn effects_and_runs_are_written_together_or_not_at_all() {
+    conformance::effects_and_runs_are_written_together_or_not_at_all(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_repeated_batch_of_a_run_is_done_once() {
+    conformance::a_repeated_batch_of_a_run_is_done_once(fresh()).await;
+}
+
+#[tokio::test]
+async fn stale_brings_rows_of_effects_alone() {
+    conformance::stale_brings_rows_of_effects_alone(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_dropped_run_leaves_its_tombstone() {
+    conformance::a_dropped_run_leaves_its_tombstone(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_journal_comes_back_in_order() {
+    conformance::a_journal_comes_back_in_order(fresh()).await;
+}
+
+#[tokio::test]
+async fn an_append_needs_its_predecessor() {
+    conformance::an_append_needs_its_predecessor(fresh()).await;
+}
+
+#[tokio::test]
+async fn what_follows_a_refused_append_is_refused() {
+    conformance::what_follows_a_refused_append_is_refused(fresh()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_many_appenders_wins() {
+    conformance::one_of_many_appenders_wins(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_delivery_comes_once() {
+    conformance::a_delivery_comes_once(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_delivery_makes_a_parked_run_due() {
+    conformance::a_delivery_makes_a_parked_run_due(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_delivery_is_consumed_once() {
+    conformance::a_delivery_is_consumed_once(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_blob_is_kept_in_its_namespace() {
+    conformance::a_blob_is_kept_in_its_namespace(fresh()).await;
+}
+
+#[tokio::test]
+async fn a_store_without_runs_answers_everything() {
+    conformance::a_store_without_runs_answers_everything(fresh()).await;
+}
+
+#[tokio::test]
+async fn due_runs_are_of_their_lane_in_order() {
+    conformance::due_runs_are_of_their_lane_in_order(fresh()).await;
+}
+
+#[tokio::test]
+async fn runs_are_listed_by_what_they_are() {
+    conformance::runs_are_listed_by_what_they_are(fresh()).await;
+}
+
+#[tokio::test]
+async fn sweepable_runs_come_in_order_of_their_time() {
+    conformance::sweepable_runs_come_in_order_of_their_time(fresh()).await;
+}

@@ -143,6 +143,144 @@ async fn readers_never_see_half_a_batch() {
     conformance::readers_never_see_half_a_batch(fresh.subject()).await;
 }
 
+#[tokio::test]
+async fn a_run_starts_once() {
+    let fresh = Folder::new();
+    conformance::a_run_starts_once(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_taken_number_or_id_is_refused() {
+    let fresh = Folder::new();
+    conformance::a_taken_number_or_id_is_refused(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_run_changes_on_the_version_before() {
+    let fresh = Folder::new();
+    conformance::a_run_changes_on_the_version_before(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_touch_makes_a_parked_run_due() {
+    let fresh = Folder::new();
+    conformance::a_touch_makes_a_parked_run_due(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_touch_makes_a_park_on_what_was_before_stale() {
+    let fresh = Folder::new();
+    conformance::a_touch_makes_a_park_on_what_was_before_stale(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_touch_never_fails() {
+    let fresh = Folder::new();
+    conformance::a_touch_never_fails(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn holds_is_for_the_holder_alone() {
+    let fresh = Folder::new();
+    conformance::holds_is_for_the_holder_alone(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn effects_and_runs_are_written_together_or_not_at_all() {
+    let fresh = Folder::new();
+    conformance::effects_and_runs_are_written_together_or_not_at_all(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_repeated_batch_of_a_run_is_done_once() {
+    let fresh = Folder::new();
+    conformance::a_repeated_batch_of_a_run_is_done_once(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn stale_brings_rows_of_effects_alone() {
+    let fresh = Folder::new();
+    conformance::stale_brings_rows_of_effects_alone(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_dropped_run_leaves_its_tombstone() {
+    let fresh = Folder::new();
+    conformance::a_dropped_run_leaves_its_tombstone(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_journal_comes_back_in_order() {
+    let fresh = Folder::new();
+    conformance::a_journal_comes_back_in_order(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn an_append_needs_its_predecessor() {
+    let fresh = Folder::new();
+    conformance::an_append_needs_its_predecessor(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn what_follows_a_refused_append_is_refused() {
+    let fresh = Folder::new();
+    conformance::what_follows_a_refused_append_is_refused(fresh.subject()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_of_many_appenders_wins() {
+    let fresh = Folder::new();
+    conformance::one_of_many_appenders_wins(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_delivery_comes_once() {
+    let fresh = Folder::new();
+    conformance::a_delivery_comes_once(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_delivery_makes_a_parked_run_due() {
+    let fresh = Folder::new();
+    conformance::a_delivery_makes_a_parked_run_due(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_delivery_is_consumed_once() {
+    let fresh = Folder::new();
+    conformance::a_delivery_is_consumed_once(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_blob_is_kept_in_its_namespace() {
+    let fresh = Folder::new();
+    conformance::a_blob_is_kept_in_its_namespace(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn a_store_without_runs_answers_everything() {
+    let fresh = Folder::new();
+    conformance::a_store_without_runs_answers_everything(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn due_runs_are_of_their_lane_in_order() {
+    let fresh = Folder::new();
+    conformance::due_runs_are_of_their_lane_in_order(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn runs_are_listed_by_what_they_are() {
+    let fresh = Folder::new();
+    conformance::runs_are_listed_by_what_they_are(fresh.subject()).await;
+}
+
+#[tokio::test]
+async fn sweepable_runs_come_in_order_of_their_time() {
+    let fresh = Folder::new();
+    conformance::sweepable_runs_come_in_order_of_their_time(fresh.subject()).await;
+}
+
 /// Runs SQL as any other program may, past every guard of ours.
 fn plain_sql(folder: &Folder, text: &str) -> rusqlite::Result<()> {
     rusqlite::Connection::open(folder.store())?.execute_batch(text)

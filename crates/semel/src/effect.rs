@@ -12,7 +12,7 @@ use semel_core::key::{IntoKey, Key};
 use semel_core::limits;
 use semel_core::record::Contract;
 use semel_core::retry::Retry;
-use semel_engine::{Call, Doer, Error, Intent, Looked, Sent};
+use semel_engine::{Call, Doer, Error, Intent, Looked, OnDoubt, Port, Sent, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -39,6 +39,14 @@ pub struct Effect<'a> {
     hold_ms: u64,
     pub(crate) workflow: Option<String>,
     pub(crate) look: Option<LookFn>,
+    place: Option<Place>,
+}
+
+/// Where in a run the effect is called.
+struct Place {
+    port: Port,
+    id: String,
+    on_doubt: OnDoubt,
 }
 
 impl<'a> Effect<'a> {
@@ -55,7 +63,31 @@ impl<'a> Effect<'a> {
             hold_ms: limits::HOLD_MS,
             workflow: None,
             look: None,
+            place: None,
         }
+    }
+
+    pub(crate) fn in_run(semel: &'a Semel, action: &str, port: Port) -> Effect<'a> {
+        let id = port.next_id(action);
+        let place = Some(Place { port, id, on_doubt: OnDoubt::Wait });
+        Effect { place, ..Effect::new(semel, action) }
+    }
+
+    /// In a run: what becomes of it when the effect is in doubt. Otherwise it waits for evidence or
+    /// a person; `OnDoubt::Continue` hands the code an error with the code `in_doubt`.
+    pub fn on_doubt(mut self, on_doubt: OnDoubt) -> Self {
+        if let Some(place) = &mut self.place {
+            place.on_doubt = on_doubt;
+        }
+        self
+    }
+
+    /// In a run: an id of its own for this step, instead of the action and how many came before.
+    pub fn id(mut self, id: &str) -> Self {
+        if let Some(place) = &mut self.place {
+            id.clone_into(&mut place.id);
+        }
+        self
     }
 
     /// The stable name of this intent: business identifiers, never time, chance, worker, attempt or
@@ -171,8 +203,8 @@ impl<'a> Effect<'a> {
 
     async fn perform<T: DeserializeOwned>(self, send: SendFn, abort: Abort) -> Result<T, Error> {
         let engine = self.semel.engine.clone();
-        let doer = Doer { send, look: self.look, abort };
-        let call = Call {
+        let doer = Arc::new(Doer { send, look: self.look, abort });
+        let mut call = Call {
             address: self.semel.address(&self.action, self.key?)?,
             input: self.input?,
             rule: self.rule,
@@ -182,9 +214,18 @@ impl<'a> Effect<'a> {
             hold_ms: self.hold_ms,
             workflow: self.workflow,
             run: None,
+            guard: None,
         };
-        let receipt = engine.call(call, Arc::new(doer)).await?;
-        read_receipt(&receipt)
+        let Some(Place { port, id, on_doubt }) = self.place else {
+            return read_receipt(&engine.call(call, doer).await?);
+        };
+        drop(engine);
+        call.workflow = Some(port.facts().workflow.clone());
+        call.run = Some(port.facts().run_id.clone());
+        let what = format!("effect {}", call.address);
+        let work = Work::Effect { call: Box::new(call), doer, on_doubt };
+        let receipt = port.command(id, what, work).await?;
+        read_receipt(&receipt.expect("an effect has a receipt"))
     }
 }
 

@@ -32,17 +32,23 @@
 #![warn(missing_docs)]
 
 pub mod classify;
+mod context;
 mod effect;
 mod failure;
 mod handler;
 mod open;
+mod run;
 mod transaction;
+mod worker;
 
+pub use context::{Context, Step};
 pub use effect::Effect;
 pub use failure::{Failure, NotApplied, Refused};
 pub use handler::Handler;
 pub use open::Semel;
+pub use run::{RunHandle, Start};
 pub use transaction::Transaction;
+pub use worker::{Worker, Working};
 
 pub use semel_core::code::Code;
 pub use semel_core::json::Json;
@@ -50,7 +56,8 @@ pub use semel_core::key::{Action, Address, IntoKey, Key, Namespace};
 pub use semel_core::recipes as keys;
 pub use semel_core::record::Contract;
 pub use semel_core::retry::Retry;
-pub use semel_engine::{Error, Intent};
+pub use semel_core::run::{Run, State as RunState};
+pub use semel_engine::{Error, Intent, OnDoubt, Signalled};
 
 /// SQLite as [`Transaction`] hands it to user code: no second SQLite may open the store's file.
 pub use rusqlite;

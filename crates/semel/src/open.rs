@@ -6,12 +6,12 @@ use std::sync::Arc;
 use semel_core::code::Code;
 use semel_core::key::{Address, IntoKey, Namespace};
 use semel_core::record;
-use semel_engine::{Engine, Error};
+use semel_engine::{Engine, Error, WeakEngine};
 use semel_store::Clock;
 use semel_store::memory::Memory;
 use semel_store::sqlite::{Access, Sqlite};
 
-use crate::{Effect, Handler, Transaction};
+use crate::{Effect, Handler, RunHandle, Start, Transaction, Worker};
 
 /// A ledger, opened. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
@@ -52,6 +52,21 @@ impl Semel {
         Effect::new(self, action)
     }
 
+    /// Declares a run of a workflow.
+    pub fn start(&self, workflow: &str) -> Start<'_> {
+        Start::new(self, workflow)
+    }
+
+    /// A run by its id.
+    pub fn run(&self, id: &str) -> RunHandle {
+        RunHandle::new(self, id)
+    }
+
+    /// Registers workflows that this process works on.
+    pub fn worker(&self) -> Worker<'_> {
+        Worker::new(self)
+    }
+
     /// Declares an effect that is rows in the ledger's own database.
     pub fn transaction(&self, action: &str) -> Transaction<'_> {
         Transaction::new(self, action)
@@ -80,12 +95,29 @@ impl Semel {
         &self.engine
     }
 
+    pub(crate) fn downgrade(&self) -> WeakSemel {
+        WeakSemel { engine: self.engine.downgrade(), namespace: self.namespace.clone() }
+    }
+
     pub(crate) fn address(&self, action: &str, key: impl IntoKey) -> Result<Address, Error> {
         Ok(Address {
             namespace: self.namespace.clone(),
             action: semel_core::key::Action::new(action)?,
             key: key.into_key()?,
         })
+    }
+}
+
+/// A handle that does not keep the store open.
+pub(crate) struct WeakSemel {
+    engine: WeakEngine,
+    namespace: Namespace,
+}
+
+impl WeakSemel {
+    pub(crate) fn upgrade(&self) -> Option<Semel> {
+        let namespace = self.namespace.clone();
+        self.engine.upgrade().map(|engine| Semel { engine, namespace })
     }
 }
 

@@ -425,7 +425,7 @@ fn open(effect: &Effect, plan: &Plan, kind: Kind, ask: &Begin, ground: &Ground) 
 
 /// Leaves room for four thousand million attempts of one key in an epoch, and keeps fences below
 /// 2^53, so that every JSON reader sees them exactly.
-const EPOCH_SHIFT: u32 = 32;
+pub const EPOCH_SHIFT: u32 = 32;
 
 fn permit(effect: &Effect, attempt: &Attempt, resumed: bool) -> Permit {
     let plan = effect.plan.as_ref().expect("an attempt has a plan");

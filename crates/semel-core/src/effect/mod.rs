@@ -9,11 +9,15 @@ mod sweep;
 mod table;
 #[cfg(test)]
 mod testing;
+mod wait;
 
-pub use begin::{Begin, Decision, Ground, Permit, Quarantine, Transaction, begin, transact};
+pub use begin::{
+    Begin, Decision, EPOCH_SHIFT, Ground, Permit, Quarantine, Transaction, begin, transact,
+};
 pub use decide::{Imported, Person, Resolution, import, resolve, supersede, void};
 pub use settle::{Abort, Report, Settle, Settled, died, lapse, renew, settle};
-pub use sweep::{Sweep, sweep};
+pub use sweep::{Sweep, keep_for_run, sweep};
+pub use wait::{take_waiters, wait};
 
 use crate::code::Code;
 use crate::contract::TermsRefusal;
@@ -303,6 +307,8 @@ impl Effect {
             granted_after: 0,
             voided: None,
             settled: None,
+            kept_until: None,
+            waiters: Vec::new(),
             superseded: None,
             expired: None,
         }
@@ -422,7 +428,8 @@ impl Effect {
             return self.superseded.is_none().then(|| expired.plus(limits::TOMBSTONE_MS));
         }
         let window_ms = self.plan.as_ref().map_or(limits::WINDOW_MS, |plan| plan.terms.window_ms);
-        self.settled.map(|settled| settled.plus(window_ms))
+        let end = self.settled.map(|settled| settled.plus(window_ms));
+        end.map(|end| self.kept_until.map_or(end, |kept| kept.max(end)))
     }
 
     /// The next version of this effect, for a rule to change and return.

@@ -1,8 +1,9 @@
 //! Retention: receipts are kept for their window, then a tombstone answers for much longer.
 
 use super::State;
+use crate::limits;
 use crate::record::Effect;
-use crate::time::Moment;
+use crate::time::{Moment, Wall};
 
 /// What retention asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +13,15 @@ pub enum Sweep {
     Tombstone(Box<Effect>),
     /// Remove all rows of the key.
     Remove,
+}
+
+/// Keeps an effect for as long after its run's end as after its own. `None`: its own window is
+/// enough. A run that is not finished is asked for again later.
+pub fn keep_for_run(effect: &Effect, run_ended: Option<Wall>, now: &Moment) -> Option<Effect> {
+    let window_ms = effect.plan.as_ref().map_or(limits::WINDOW_MS, |plan| plan.terms.window_ms);
+    let until = run_ended.unwrap_or(now.wall).plus(window_ms);
+    (effect.expired.is_none() && until > now.wall)
+        .then(|| Effect { kept_until: Some(until), ..effect.next() })
 }
 
 /// Decides what retention means for an effect now. Pending, planned and in-doubt ones are kept,

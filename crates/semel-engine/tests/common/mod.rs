@@ -155,6 +155,7 @@ pub(crate) fn call(key: &str, contract: Contract) -> Call {
         hold_ms: limits::HOLD_MS,
         workflow: None,
         run: None,
+        guard: None,
     }
 }
 

@@ -8,8 +8,12 @@ use async_trait::async_trait;
 use semel_core::effect::Ground;
 use semel_core::key::Address;
 use semel_core::record::Effect;
+use semel_core::run::Run;
 use semel_store::memory::Memory;
-use semel_store::{Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError};
+use semel_store::{
+    Batch, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns, Inked, Page, Query, RunPage,
+    RunQuery, Runs, Store, StoreError,
+};
 use tokio::sync::watch;
 
 use super::chance::Chance;
@@ -175,5 +179,45 @@ impl Store for Process {
 
     fn hints(&self) -> watch::Receiver<u64> {
         self.store.hints()
+    }
+}
+
+/// Runs are read from below as they are.
+#[async_trait]
+impl Runs for Process {
+    async fn run(&self, namespace: &str, id: &str) -> Result<Option<Run>, StoreError> {
+        self.store.run(namespace, id).await
+    }
+
+    async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
+        self.store.journal(run, from, limit).await
+    }
+
+    async fn last_entry(&self, run: i64) -> Result<Option<Inked>, StoreError> {
+        self.store.last_entry(run).await
+    }
+
+    async fn inbox(&self, run: i64) -> Result<Vec<Delivery>, StoreError> {
+        self.store.inbox(run).await
+    }
+
+    async fn delivery(&self, run: i64, identity: &str) -> Result<Option<Delivery>, StoreError> {
+        self.store.delivery(run, identity).await
+    }
+
+    async fn blob(&self, namespace: &str, digest: &str) -> Result<Option<String>, StoreError> {
+        self.store.blob(namespace, digest).await
+    }
+
+    async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
+        self.store.due_runs(lane, limit).await
+    }
+
+    async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
+        self.store.list_runs(query).await
+    }
+
+    async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {
+        self.store.sweepable_runs(limit).await
     }
 }

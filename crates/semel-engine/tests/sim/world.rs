@@ -145,6 +145,7 @@ impl World {
             hold_ms,
             workflow: None,
             run: None,
+            guard: None,
         };
         let (engine, process) = (engine.clone(), process.clone());
         let task = tokio::spawn(async move { engine.call(call, doer).await });

@@ -4,9 +4,13 @@
 //! clock that stands still: what is due and what is not is written hours apart.
 
 mod guards;
+mod journals;
 mod making;
+mod making_runs;
 mod races;
 mod reads;
+mod run_reads;
+mod runs;
 
 pub use guards::{
     a_batch_of_nothing_is_done, a_batch_whose_second_guard_fails_writes_nothing,
@@ -15,7 +19,14 @@ pub use guards::{
     guards_see_the_writes_before_them, remove_takes_all_generations_at_the_newest_version,
     stale_brings_the_newest_row_of_each_write, update_needs_the_version_before,
 };
+pub use journals::{
+    a_blob_is_kept_in_its_namespace, a_delivery_comes_once, a_delivery_is_consumed_once,
+    a_delivery_makes_a_parked_run_due, a_journal_comes_back_in_order,
+    an_append_needs_its_predecessor, one_of_many_appenders_wins,
+    what_follows_a_refused_append_is_refused,
+};
 pub use making::{address, armed, begin, done, insert, superseded, update};
+pub use making_runs::{appends, delivery, finished, new_run, parked, run_of, taken};
 pub use races::{inv_i1_one_of_many_inserts_wins, inv_i1_one_of_many_updates_wins};
 pub use races::{many_keys_at_once_are_all_written, readers_never_see_half_a_batch};
 pub use reads::{
@@ -23,6 +34,17 @@ pub use reads::{
     due_is_in_order_with_a_cursor_and_the_next, effects_come_back_as_they_were_written,
     generations_are_loaded_apart, lists_are_filtered, lists_are_paged_newest_first,
     names_are_never_mixed_up, sweepable_is_in_order_of_its_time,
+};
+pub use run_reads::{
+    a_store_without_runs_answers_everything, due_runs_are_of_their_lane_in_order,
+    runs_are_listed_by_what_they_are, sweepable_runs_come_in_order_of_their_time,
+};
+pub use runs::{
+    a_dropped_run_leaves_its_tombstone, a_repeated_batch_of_a_run_is_done_once,
+    a_run_changes_on_the_version_before, a_run_starts_once, a_taken_number_or_id_is_refused,
+    a_touch_makes_a_park_on_what_was_before_stale, a_touch_makes_a_parked_run_due,
+    a_touch_never_fails, effects_and_runs_are_written_together_or_not_at_all,
+    holds_is_for_the_holder_alone, stale_brings_rows_of_effects_alone,
 };
 
 use std::pin::Pin;
@@ -47,7 +69,7 @@ where
 }
 
 /// All laws, in reading order.
-const LAWS: [fn(Subject) -> Run; 23] = [
+const LAWS: [fn(Subject) -> Run; 46] = [
     |store| Box::pin(a_row_is_inserted_once(store)),
     |store| Box::pin(update_needs_the_version_before(store)),
     |store| Box::pin(a_missing_row_cannot_be_updated(store)),
@@ -71,4 +93,27 @@ const LAWS: [fn(Subject) -> Run; 23] = [
     |store| Box::pin(inv_i1_one_of_many_updates_wins(store)),
     |store| Box::pin(many_keys_at_once_are_all_written(store)),
     |store| Box::pin(readers_never_see_half_a_batch(store)),
+    |store| Box::pin(a_run_starts_once(store)),
+    |store| Box::pin(a_taken_number_or_id_is_refused(store)),
+    |store| Box::pin(a_run_changes_on_the_version_before(store)),
+    |store| Box::pin(a_touch_makes_a_parked_run_due(store)),
+    |store| Box::pin(a_touch_makes_a_park_on_what_was_before_stale(store)),
+    |store| Box::pin(a_touch_never_fails(store)),
+    |store| Box::pin(holds_is_for_the_holder_alone(store)),
+    |store| Box::pin(effects_and_runs_are_written_together_or_not_at_all(store)),
+    |store| Box::pin(a_repeated_batch_of_a_run_is_done_once(store)),
+    |store| Box::pin(stale_brings_rows_of_effects_alone(store)),
+    |store| Box::pin(a_dropped_run_leaves_its_tombstone(store)),
+    |store| Box::pin(a_journal_comes_back_in_order(store)),
+    |store| Box::pin(an_append_needs_its_predecessor(store)),
+    |store| Box::pin(what_follows_a_refused_append_is_refused(store)),
+    |store| Box::pin(one_of_many_appenders_wins(store)),
+    |store| Box::pin(a_delivery_comes_once(store)),
+    |store| Box::pin(a_delivery_makes_a_parked_run_due(store)),
+    |store| Box::pin(a_delivery_is_consumed_once(store)),
+    |store| Box::pin(a_blob_is_kept_in_its_namespace(store)),
+    |store| Box::pin(a_store_without_runs_answers_everything(store)),
+    |store| Box::pin(due_runs_are_of_their_lane_in_order(store)),
+    |store| Box::pin(runs_are_listed_by_what_they_are(store)),
+    |store| Box::pin(sweepable_runs_come_in_order_of_their_time(store)),
 ];

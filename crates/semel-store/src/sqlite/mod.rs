@@ -7,11 +7,16 @@
 //! No second SQLite library may open the file inside this process: closing any of its descriptors
 //! would drop the locks of ours.
 
+mod apply;
 mod checkpoint;
 mod mark;
 mod open;
 mod reader;
 mod rows;
+mod run_audit;
+mod run_rows;
+mod run_writes;
+mod runs;
 mod session;
 mod transaction;
 mod turnstile;
@@ -19,6 +24,7 @@ mod watch;
 mod writer;
 
 pub use open::{Access, FORMAT};
+pub use run_audit::RunAudit;
 pub use transaction::{TransactionError, Work};
 
 use std::path::{Path, PathBuf};
@@ -37,9 +43,11 @@ use reader::Reader;
 use session::Session;
 use writer::Writer;
 
-/// A ledger in a SQLite file.
+/// A ledger and its runs in a SQLite file.
 pub struct Sqlite {
     path: PathBuf,
+    /// As it was found; one that is open to write is of the newest.
+    format: i64,
     shared: Arc<Shared>,
     reader: Reader,
     writer: Option<Writer>,

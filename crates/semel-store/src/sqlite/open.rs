@@ -21,10 +21,11 @@ use super::{Shared, Sqlite, io_error, side_folder, store_error};
 use crate::{Clock, StoreError};
 
 /// The format this Semel writes: the number of its newest migration.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;
 
 /// Forward only: a released file never changes.
-const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/001_ledger.sql"))];
+const MIGRATIONS: [(i64, &str); 2] =
+    [(1, include_str!("migrations/001_ledger.sql")), (2, include_str!("migrations/002_runs.sql"))];
 
 /// Marks the file as ours: "semL".
 const APPLICATION_ID: i64 = 0x7365_6d4c;
@@ -89,6 +90,7 @@ fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     let writer = Writer::start(connection, turnstile, mark_file, mark, shared.clone())?;
     Ok(Sqlite {
         path: path.to_owned(),
+        format: FORMAT,
         shared,
         reader,
         writer: Some(writer),
@@ -124,6 +126,7 @@ fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     let watcher = Watcher::start(read_only(watching)?)?;
     Ok(Sqlite {
         path: path.to_owned(),
+        format: found,
         shared: Arc::new(meta.shared(clock)),
         reader: Reader::start(connection)?,
         writer: None,
@@ -302,11 +305,15 @@ fn reconcile(
     let reading = clock.read();
     let boot_id = clock.boot_id();
     if meta.boot_id != boot_id {
-        // The points in `due_at` belong to a clock that is gone: all of them are due.
+        // The points in these belong to a clock that is gone: all of them are due.
         meta.boot += 1;
         meta.boot_id = boot_id;
-        let due = "UPDATE effects SET due_at = ?1 WHERE due_at IS NOT NULL";
-        transaction.execute(due, [reading.boot_ms]).map_err(failed)?;
+        for due in [
+            "UPDATE effects SET due_at = ?1 WHERE due_at IS NOT NULL",
+            "UPDATE runs SET wake_at = ?1 WHERE wake_at IS NOT NULL",
+        ] {
+            transaction.execute(due, [reading.boot_ms]).map_err(failed)?;
+        }
     }
     if let Some(mark) = mark_file.read().filter(|mark| meta.is_behind(mark)) {
         tracing::warn!(

@@ -126,11 +126,13 @@ fn guarded(
     }
 }
 
+/// All tables that hold what a store promises to keep.
+const OURS: [&str; 7] = ["effects", "meta", "runs", "journal", "inbox", "blobs", "blob_uses"];
+
 /// The user's statements may do anything but change the ledger or end the transaction. Temporary
 /// tables and views are refused, too: one that is called `effects` would hide the ledger.
 fn authorize(context: AuthContext<'_>) -> Authorization {
-    let is_ours =
-        |table: &str| ["effects", "meta"].iter().any(|ours| table.eq_ignore_ascii_case(ours));
+    let is_ours = |table: &str| OURS.iter().any(|ours| table.eq_ignore_ascii_case(ours));
     match context.action {
         AuthAction::Insert { table_name }
         | AuthAction::Delete { table_name }

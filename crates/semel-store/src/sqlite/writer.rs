@@ -8,20 +8,13 @@ use rusqlite::Connection;
 use semel_core::limits;
 use tokio::sync::{mpsc, oneshot};
 
+use super::apply::{Applied, Applier};
 use super::mark::{Mark, MarkFile};
 use super::reader::{ReadError, spawn};
-use super::rows::{self, Stored, Writes};
+use super::rows::Stored;
 use super::turnstile::Turnstile;
 use super::{Shared, stop_if_the_disk_failed, store_error, transaction};
-use crate::{Batch, CommitError, StoreError, Write};
-
-/// How one batch ended inside its transaction.
-pub(super) enum Applied {
-    Written,
-    /// Committed before, by the same caller.
-    Already,
-    Stale(Vec<Option<Stored>>),
-}
+use crate::{Batch, CommitError, StoreError};
 
 type Answer = oneshot::Sender<Result<Applied, StoreError>>;
 
@@ -108,11 +101,12 @@ impl Thread {
         if group.is_empty() {
             return;
         }
+        let shared = self.shared.clone();
         let outcome = self.in_turn(|connection| {
             let mut results = Vec::with_capacity(group.len());
-            let mut writes = Writes::prepare(connection)?;
+            let mut applier = Applier::prepare(connection, shared.now().steady)?;
             for (batch, _) in &group {
-                results.push(apply(connection, &mut writes, batch)?);
+                results.push(applier.apply(batch)?);
             }
             let wrote = results.iter().any(|result| matches!(result, Applied::Written));
             Ok((results, wrote))
@@ -199,68 +193,4 @@ const COUNTED: &str = "SELECT commits, wall_high FROM meta";
 
 fn read_count(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, i64)> {
     Ok((row.get(0)?, row.get(1)?))
-}
-
-/// Checks the guards of a batch and writes it, or leaves everything as it was.
-fn apply(
-    connection: &Connection,
-    writes: &mut Writes<'_>,
-    batch: &Batch,
-) -> Result<Applied, ReadError> {
-    if let [write] = &*batch.writes {
-        // One statement checks and writes.
-        return if apply_write(connection, writes, write)? {
-            Ok(Applied::Written)
-        } else {
-            not_applied(connection, batch)
-        };
-    }
-    connection.prepare_cached("SAVEPOINT batch")?.execute([])?;
-    for write in batch.writes.iter() {
-        if !apply_write(connection, writes, write)? {
-            connection.prepare_cached("ROLLBACK TO batch")?.execute([])?;
-            connection.prepare_cached("RELEASE batch")?.execute([])?;
-            return not_applied(connection, batch);
-        }
-    }
-    connection.prepare_cached("RELEASE batch")?.execute([])?;
-    Ok(Applied::Written)
-}
-
-fn apply_write(
-    connection: &Connection,
-    writes: &mut Writes<'_>,
-    write: &Write,
-) -> Result<bool, ReadError> {
-    match write {
-        Write::Insert(row) => Ok(writes.insert(row)?),
-        Write::Update(row) => Ok(writes.update(row)?),
-        Write::Remove { address, generation, version } => {
-            let newest = rows::newest(connection, address)?;
-            let holds =
-                newest.is_some_and(|row| row.generation == *generation && row.version == *version);
-            if holds {
-                rows::remove(connection, address)?;
-            }
-            Ok(holds)
-        }
-    }
-}
-
-/// A guard failed. Either this very batch was committed before, or the rows have moved on.
-fn not_applied(connection: &Connection, batch: &Batch) -> Result<Applied, ReadError> {
-    let mut current = Vec::with_capacity(batch.writes.len());
-    let mut already = true;
-    for write in batch.writes.iter() {
-        let newest = rows::newest(connection, write.address())?;
-        already &= match write {
-            Write::Insert(row) | Write::Update(row) => {
-                let same = rows::generation(connection, &row.address, row.generation)?;
-                same.is_some_and(|stored| stored.record == row.record)
-            }
-            Write::Remove { .. } => newest.is_none(),
-        };
-        current.push(newest);
-    }
-    Ok(if already { Applied::Already } else { Applied::Stale(current) })
 }

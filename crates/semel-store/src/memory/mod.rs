@@ -1,6 +1,9 @@
 //! The plainest correct store: the reference model of all others, and a double for tests.
 
-use std::collections::BTreeMap;
+mod runs;
+mod table;
+
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -10,12 +13,14 @@ use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
 use tokio::sync::watch;
 
+use table::Table;
+
 use crate::{
-    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Row, Store, StoreError, Write,
-    read_record,
+    Append, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Row, Store, StoreError,
+    Write, read_record,
 };
 
-/// Effects in a map, gone with the process.
+/// Effects and runs in maps, gone with the process.
 pub struct Memory {
     clock: Clock,
     rows: Mutex<Rows>,
@@ -25,12 +30,10 @@ pub struct Memory {
 
 #[derive(Default)]
 struct Rows {
-    by_address: BTreeMap<(Address, u32), (i64, Row)>,
+    effects: Table<(Address, u32), (i64, Row)>,
     last_row: i64,
+    runs: runs::Tables,
 }
-
-/// One generation of a key, and its row with its place in the order of rows.
-type Entry = ((Address, u32), (i64, Row));
 
 impl Memory {
     /// An empty store.
@@ -51,80 +54,120 @@ impl Memory {
 
 impl Rows {
     fn newest(&self, address: &Address) -> Option<&Row> {
-        let range = (address.clone(), 0)..=(address.clone(), u32::MAX);
-        self.by_address.range(range).next_back().map(|(_, (_, row))| row)
+        self.effects.rows().range(generations(address)).next_back().map(|(_, (_, row))| row)
     }
 
     fn get(&self, address: &Address, generation: u32) -> Option<&Row> {
-        self.by_address.get(&(address.clone(), generation)).map(|(_, row)| row)
+        self.effects.get(&(address.clone(), generation)).map(|(_, row)| row)
     }
 
-    fn guard_holds(&self, write: &Write) -> bool {
+    /// Writes in order, each guard judged on what the writes before it left, or writes nothing.
+    fn write_all(&mut self, writes: &[Write], now: Steady) -> bool {
+        let written = writes.iter().all(|write| self.write(write, now));
+        if written {
+            self.effects.keep();
+            self.runs.keep();
+        } else {
+            self.effects.undo();
+            self.runs.undo();
+        }
+        written
+    }
+
+    /// Writes if the guard holds; says whether it did.
+    fn write(&mut self, write: &Write, now: Steady) -> bool {
         match write {
-            Write::Insert(row) => self.get(&row.address, row.generation).is_none(),
-            Write::Update(row) => self
-                .get(&row.address, row.generation)
-                .is_some_and(|stored| stored.version + 1 == row.version),
-            Write::Remove { address, generation, version } => self
-                .newest(address)
-                .is_some_and(|row| row.generation == *generation && row.version == *version),
+            Write::Insert(row) => self.insert(row),
+            Write::Update(row) => self.update(row),
+            Write::Remove { address, generation, version } => {
+                self.remove(address, *generation, *version)
+            }
+            Write::StartRun(row) => self.runs.start(row),
+            Write::UpdateRun(row) => self.runs.update(row),
+            Write::DropRun { namespace, id, number, version, row } => {
+                self.runs.drop_run((namespace, id, *number), *version, row.as_ref())
+            }
+            Write::Append(append) => self.runs.append(append),
+            Write::Holds { run, fence, seq, link } => self.runs.holds(*run, *fence, *seq, link),
+            Write::Deliver(delivery) => self.runs.deliver(delivery, now),
+            Write::Consume { run, identity } => self.runs.consume(*run, identity),
+            Write::Touch { namespace, id, at } => {
+                self.runs.touch(namespace, id, *at);
+                true
+            }
+            Write::Blob { namespace, digest, text, run } => {
+                self.runs.keep_blob(namespace, digest, text, *run);
+                true
+            }
         }
     }
 
-    /// The batch was committed before, and nothing has changed since. The record is the whole truth
-    /// about a row; the other columns may have been derived at a later moment.
-    fn is_written(&self, write: &Write) -> bool {
+    fn insert(&mut self, row: &Row) -> bool {
+        let is_free = self.get(&row.address, row.generation).is_none();
+        if is_free {
+            self.last_row += 1;
+            let key = (row.address.clone(), row.generation);
+            self.effects.put(key, (self.last_row, row.clone()));
+        }
+        is_free
+    }
+
+    fn update(&mut self, row: &Row) -> bool {
+        let key = (row.address.clone(), row.generation);
+        match self.effects.get(&key) {
+            Some((place, stored)) if stored.version + 1 == row.version => {
+                let place = *place;
+                self.effects.put(key, (place, row.clone()));
+                true
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    fn remove(&mut self, address: &Address, generation: u32, version: u64) -> bool {
+        let newest = self.newest(address);
+        let holds =
+            newest.is_some_and(|row| row.generation == generation && row.version == version);
+        if holds {
+            let all = self.effects.rows().range(generations(address));
+            let all: Vec<_> = all.map(|(key, _)| key.clone()).collect();
+            self.effects.remove_all(all);
+        }
+        holds
+    }
+
+    /// The batch was committed before: everything it writes is there.
+    fn is_written(&self, writes: &[Write]) -> bool {
+        let shows_it = writes.iter().any(Write::is_evidence);
+        shows_it && writes.iter().all(|write| self.has(write))
+    }
+
+    /// The record is the whole truth about a row; the other columns may have been derived at a
+    /// later moment.
+    fn has(&self, write: &Write) -> bool {
         match write {
             Write::Insert(row) | Write::Update(row) => self
                 .get(&row.address, row.generation)
                 .is_some_and(|stored| stored.record == row.record),
             Write::Remove { address, .. } => self.newest(address).is_none(),
+            Write::StartRun(row) | Write::UpdateRun(row) => self.runs.has_run(row),
+            Write::DropRun { number, row, .. } => {
+                !self.runs.has_number(*number)
+                    || row.as_ref().is_some_and(|row| self.runs.has_run(row))
+            }
+            Write::Append(Append { run, seq, link, .. }) => self.runs.has_entry(*run, *seq, link),
+            Write::Deliver(delivery) => self.runs.has_delivery(delivery),
+            Write::Consume { run, identity } => self.runs.has_consumed(*run, identity),
+            Write::Blob { namespace, digest, run, .. } => {
+                self.runs.has_blob(namespace, digest, *run)
+            }
+            Write::Holds { .. } | Write::Touch { .. } => true,
         }
     }
+}
 
-    /// Writes in order, each guard judged on what the writes before it left, or writes nothing.
-    fn write_all(&mut self, writes: &[Write]) -> bool {
-        let before: Vec<_> = match writes {
-            // One write is whole by itself.
-            [_] => Vec::new(),
-            writes => writes.iter().flat_map(|write| self.of(write.address())).collect(),
-        };
-        for (index, write) in writes.iter().enumerate() {
-            if !self.guard_holds(write) {
-                for write in &writes[..index] {
-                    self.by_address.retain(|(stored, _), _| stored != write.address());
-                }
-                self.by_address.extend(before);
-                return false;
-            }
-            self.write(write.clone());
-        }
-        true
-    }
-
-    /// All generations of a key, as they are.
-    fn of(&self, address: &Address) -> Vec<Entry> {
-        let range = (address.clone(), 0)..=(address.clone(), u32::MAX);
-        self.by_address.range(range).map(|(key, stored)| (key.clone(), stored.clone())).collect()
-    }
-
-    fn write(&mut self, write: Write) {
-        match write {
-            Write::Insert(row) => {
-                self.last_row += 1;
-                let key = (row.address.clone(), row.generation);
-                self.by_address.insert(key, (self.last_row, row));
-            }
-            Write::Update(row) => {
-                let key = (row.address.clone(), row.generation);
-                let slot = self.by_address.get_mut(&key).expect("the guard was checked");
-                slot.1 = row;
-            }
-            Write::Remove { address, .. } => {
-                self.by_address.retain(|(stored, _), _| *stored != address);
-            }
-        }
-    }
+fn generations(address: &Address) -> RangeInclusive<(Address, u32)> {
+    (address.clone(), 0)..=(address.clone(), u32::MAX)
 }
 
 #[async_trait]
@@ -144,15 +187,17 @@ impl Store for Memory {
     }
 
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
+        let now = self.ground().now.steady;
         let mut rows = self.rows();
-        if rows.write_all(&batch.writes) {
+        if rows.write_all(&batch.writes, now) {
             self.hints.send_modify(|count| *count += 1);
             return Ok(());
         }
-        if batch.writes.iter().all(|write| rows.is_written(write)) {
+        if rows.is_written(&batch.writes) {
             return Ok(());
         }
-        let current = batch.writes.iter().map(|write| rows.newest(write.address()));
+        let effects = batch.writes.iter().filter_map(Write::address);
+        let current = effects.map(|address| rows.newest(address));
         let current: Result<Vec<_>, _> = current.map(|row| row.map(read).transpose()).collect();
         Err(CommitError::Stale(current?))
     }
@@ -171,7 +216,7 @@ impl Store for Memory {
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         let rows = self.rows();
-        let mut found: Vec<_> = rows.by_address.values().collect();
+        let mut found: Vec<_> = rows.effects.rows().values().collect();
         found.retain(|(row, stored)| matches(query, *row, stored));
         found.sort_by_key(|(row, _)| std::cmp::Reverse(*row));
         let more = found.len() > query.limit;
@@ -185,7 +230,8 @@ impl Store for Memory {
         let now = self.ground().now;
         let rows = self.rows();
         let mut waiting: Vec<_> = rows
-            .by_address
+            .effects
+            .rows()
             .values()
             .filter_map(|(row, stored)| {
                 stored.due.map(|due| (DueCursor { due_ms: due.ms, row: *row }, stored))
@@ -205,7 +251,8 @@ impl Store for Memory {
         let now = self.ground().now;
         let rows = self.rows();
         let mut due: Vec<_> = rows
-            .by_address
+            .effects
+            .rows()
             .values()
             .filter(|(_, row)| row.sweep_at.is_some_and(|at| at <= now.wall))
             .collect();

@@ -1,0 +1,396 @@
+//! The rules of a run: who may advance it, what it waits for, how it ends. State, wish and time in;
+//! decision out.
+//!
+//! The journal says what happened inside a run; the rules here only decide on the run as a whole.
+
+pub mod course;
+mod record;
+mod steer;
+
+pub use record::{Cancel, Ended, How, Lease, On, Pause, Run, Wait, decode, encode};
+pub use steer::{Steered, cancel, fail, retry, skip};
+
+use crate::code::Code;
+use crate::derive;
+use crate::effect::EPOCH_SHIFT;
+use crate::fingerprint::{Fingerprint, Rule};
+use crate::json::Json;
+use crate::key::{Action, Key, Namespace};
+use crate::limits;
+use crate::time::{Moment, Steady, Wall};
+
+/// Where a run stands. Derived from its record, never set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum State {
+    Ready,
+    Running,
+    Waiting,
+    Paused,
+    Cancelling,
+    Done,
+    Failed,
+    Cancelled,
+    Expired,
+}
+
+impl State {
+    /// All states, in the order of a run's life.
+    pub const ALL: [State; 9] = [
+        State::Ready,
+        State::Running,
+        State::Waiting,
+        State::Paused,
+        State::Cancelling,
+        State::Done,
+        State::Failed,
+        State::Cancelled,
+        State::Expired,
+    ];
+
+    /// The stable name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            State::Ready => "ready",
+            State::Running => "running",
+            State::Waiting => "waiting",
+            State::Paused => "paused",
+            State::Cancelling => "cancelling",
+            State::Done => "done",
+            State::Failed => "failed",
+            State::Cancelled => "cancelled",
+            State::Expired => "expired",
+        }
+    }
+
+    /// Reads a name back.
+    pub fn parse(name: &str) -> Option<State> {
+        State::ALL.into_iter().find(|state| state.as_str() == name)
+    }
+
+    /// Whether nothing will happen any more.
+    pub fn is_final(self) -> bool {
+        match self {
+            State::Done | State::Failed | State::Cancelled | State::Expired => true,
+            State::Ready | State::Running | State::Waiting | State::Paused | State::Cancelling => {
+                false
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Why a wish about a run was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    NotFound,
+    /// The key was used with another input.
+    InputChanged,
+    /// The run is past its retention: it ran, and is not started again.
+    Expired,
+    /// Somebody else holds it.
+    Held {
+        until: Steady,
+    },
+    /// The fence is not the one that holds it.
+    StaleFence,
+    /// It has ended.
+    Finished(State),
+    /// It is not paused, so there is nothing to decide.
+    NotPaused(State),
+    /// It is not paused on that step.
+    NotPausedOn {
+        asked: String,
+        paused_on: Option<String>,
+    },
+    /// Nothing is due: it waits for something that has not come.
+    NotDue,
+}
+
+impl Refusal {
+    /// The stable code.
+    pub fn code(&self) -> Code {
+        match self {
+            Refusal::NotFound => Code::NotFound,
+            Refusal::InputChanged => Code::InputChanged,
+            Refusal::Expired => Code::Expired,
+            Refusal::Held { .. } | Refusal::NotDue => Code::InProgress,
+            Refusal::StaleFence => Code::StaleFence,
+            Refusal::Finished(_) => Code::RunFinished,
+            Refusal::NotPaused(_) | Refusal::NotPausedOn { .. } => Code::NotPaused,
+        }
+    }
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Refusal::NotFound => f.write_str("there is no such run"),
+            Refusal::InputChanged => {
+                f.write_str("a run with this key was started with another input")
+            }
+            Refusal::Expired => f.write_str("the run with this key is past its retention"),
+            Refusal::Held { .. } => f.write_str("another worker holds the run"),
+            Refusal::StaleFence => f.write_str("the run was taken by another worker"),
+            Refusal::Finished(state) => write!(f, "the run has ended: {state}"),
+            Refusal::NotPaused(state) => write!(f, "the run is {state}, not paused"),
+            Refusal::NotPausedOn { asked, paused_on: Some(id) } => {
+                write!(f, "the run is paused on `{id}`, not on `{asked}`")
+            }
+            Refusal::NotPausedOn { asked, paused_on: None } => {
+                write!(f, "the run is paused, but not on a step, so `{asked}` cannot be skipped")
+            }
+            Refusal::NotDue => f.write_str("the run waits for something that has not come yet"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The wish to start a run.
+#[derive(Clone, Debug)]
+pub struct Start {
+    pub namespace: Namespace,
+    pub workflow: Action,
+    pub key: Key,
+    pub input: Json,
+    /// Names the journal; drawn by the caller, larger for later starts.
+    pub number: i64,
+    pub window_ms: u64,
+    pub deadline_ms: Option<u64>,
+}
+
+/// The wish to advance a run.
+#[derive(Clone, Debug)]
+pub struct Take {
+    pub worker: String,
+    pub session: Option<String>,
+    pub lease_ms: u64,
+    pub epoch: u64,
+}
+
+/// A new run, ready to be taken.
+pub fn start(ask: &Start, now: &Moment) -> Run {
+    let (namespace, workflow, key) =
+        (ask.namespace.as_str(), ask.workflow.as_str(), ask.key.as_str());
+    Run {
+        id: derive::run_id(&ask.namespace, workflow, &ask.key).to_string(),
+        namespace: namespace.to_owned(),
+        number: ask.number,
+        version: 1,
+        workflow: workflow.to_owned(),
+        key: key.to_owned(),
+        created: now.wall,
+        input: input_digest(&ask.input),
+        window_ms: ask.window_ms,
+        fence: 0,
+        lease: None,
+        waits: Vec::new(),
+        paused: None,
+        cancel: None,
+        deadline: ask.deadline_ms.map(|ms| crate::journal::At::from(now).plus(ms)),
+        ended: None,
+        expired: None,
+    }
+}
+
+/// Whether a start with this input means the run that is there.
+pub fn attach(run: &Run, ask: &Start) -> Result<(), Refusal> {
+    if run.expired.is_some() {
+        return Err(Refusal::Expired);
+    }
+    if run.input != input_digest(&ask.input) {
+        return Err(Refusal::InputChanged);
+    }
+    Ok(())
+}
+
+/// Gives a run to a worker: it is new, its wait is over, or its holder's lease has lapsed.
+pub fn take(run: &Run, ask: &Take, now: &Moment) -> Result<Run, Refusal> {
+    open(run)?;
+    if run.paused.is_some() {
+        return Err(Refusal::NotDue);
+    }
+    if let Some(lease) = &run.lease
+        && !now.reached(lease.until)
+    {
+        return Err(Refusal::Held { until: lease.until });
+    }
+    let fence = run.fence.max(ask.epoch << EPOCH_SHIFT) + 1;
+    let lease = Lease {
+        fence,
+        worker: ask.worker.clone(),
+        session: ask.session.clone(),
+        until: now.steady.plus(ask.lease_ms),
+    };
+    Ok(Run { fence, lease: Some(lease), waits: Vec::new(), ..next(run) })
+}
+
+/// The lease goes on.
+pub fn renew(run: &Run, fence: u64, lease_ms: u64, now: &Moment) -> Result<Run, Refusal> {
+    let mut lease = held(run, fence)?.clone();
+    lease.until = now.steady.plus(lease_ms);
+    Ok(Run { lease: Some(lease), ..next(run) })
+}
+
+/// Nothing can go on before one of these comes: the worker lets the run go. With nothing to wait
+/// for, the run is ready for any worker.
+pub fn park(run: &Run, fence: u64, waits: Vec<Wait>) -> Result<Run, Refusal> {
+    held(run, fence)?;
+    Ok(Run { lease: None, waits, ..next(run) })
+}
+
+/// The run stands still until an operator decides.
+pub fn pause(run: &Run, fence: u64, pause: Pause) -> Result<Run, Refusal> {
+    held(run, fence)?;
+    Ok(Run { lease: None, waits: Vec::new(), paused: Some(pause), ..next(run) })
+}
+
+/// The run has ended.
+pub fn finish(run: &Run, fence: u64, how: How, now: &Moment) -> Result<Run, Refusal> {
+    held(run, fence)?;
+    let ended = Some(Ended { how, at: now.wall });
+    Ok(Run { lease: None, waits: Vec::new(), ended, ..next(run) })
+}
+
+/// The holder's process is proven dead: its lease is over. `None` when it does not hold the run.
+pub fn freed(run: &Run, session: &str) -> Option<Run> {
+    let holds = run.lease.as_ref().and_then(|lease| lease.session.as_deref()) == Some(session);
+    (holds && run.ended.is_none()).then(|| Run { lease: None, ..next(run) })
+}
+
+/// What retention asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    Keep,
+    /// Write this small row and drop the journal: from now on the key answers "expired".
+    Tombstone(Box<Run>),
+    Remove,
+}
+
+/// Decides what retention means for a run now. Nothing is judged by a clock that is behind.
+pub fn sweep(run: &Run, now: &Moment) -> Sweep {
+    let is_due = run.sweep_at().is_some_and(|at| now.wall >= at);
+    if !is_due || now.wall_is_behind {
+        return Sweep::Keep;
+    }
+    match run.expired {
+        Some(_) => Sweep::Remove,
+        None => Sweep::Tombstone(Box::new(Run { expired: Some(now.wall), ..next(run) })),
+    }
+}
+
+impl Run {
+    /// Where the run stands.
+    pub fn state(&self) -> State {
+        match (&self.ended, &self.paused, &self.lease) {
+            _ if self.expired.is_some() => State::Expired,
+            (Some(ended), ..) => match ended.how {
+                How::Done => State::Done,
+                How::Failed => State::Failed,
+                How::Cancelled => State::Cancelled,
+            },
+            _ if self.cancel.is_some() => State::Cancelling,
+            (None, Some(_), _) => State::Paused,
+            (None, None, Some(_)) => State::Running,
+            (None, None, None) if self.waits.is_empty() => State::Ready,
+            (None, None, None) => State::Waiting,
+        }
+    }
+
+    /// Whether nobody holds it and a delivery should wake it.
+    pub fn is_parked(&self) -> bool {
+        self.ended.is_none() && self.paused.is_none() && self.lease.is_none()
+    }
+
+    /// When somebody must look at it, at the latest. `None`: only a delivery or a person wakes it.
+    pub fn wake_at(&self, now: &Moment) -> Option<Steady> {
+        if self.ended.is_some() || self.paused.is_some() {
+            return None;
+        }
+        if let Some(lease) = &self.lease {
+            return Some(lease.until);
+        }
+        if self.waits.is_empty() {
+            return Some(now.steady);
+        }
+        let dues = self.waits.iter().filter_map(|wait| wait.due).chain(self.deadline);
+        dues.map(|due| due.on_steady(now)).reduce(Steady::earlier)
+    }
+
+    /// What it waits for, in a word or two.
+    pub fn waits_on(&self) -> Option<String> {
+        if self.ended.is_some() {
+            return None;
+        }
+        if let Some(pause) = &self.paused {
+            return Some(format!("operator: {}", pause.code));
+        }
+        if self.lease.is_some() {
+            return None;
+        }
+        let first = self.waits.first()?;
+        let more = self.waits.len() - 1;
+        let rest = if more == 0 { String::new() } else { format!(" and {more} more") };
+        Some(format!("{}{rest}", first.on))
+    }
+
+    /// Workers ask for runs by this. One that is only to be cancelled needs no code: anybody may.
+    pub fn lane(&self) -> String {
+        if self.cancel.is_some() {
+            return String::new();
+        }
+        lane(&self.namespace, &self.workflow)
+    }
+
+    /// When retention looks at it next.
+    pub fn sweep_at(&self) -> Option<Wall> {
+        if let Some(expired) = self.expired {
+            return Some(expired.plus(limits::TOMBSTONE_MS));
+        }
+        self.ended.as_ref().map(|ended| ended.at.plus(self.window_ms))
+    }
+}
+
+impl std::fmt::Display for On {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            On::Timer => f.write_str("timer"),
+            On::Retry => f.write_str("retry"),
+            On::Signal(name) => write!(f, "signal {name}"),
+            On::Effect { action, key } => write!(f, "effect {action}/{key}"),
+        }
+    }
+}
+
+/// What the runs of one workflow in one namespace are asked for by.
+pub fn lane(namespace: &str, workflow: &str) -> String {
+    format!("{namespace}/{workflow}")
+}
+
+/// What tells two inputs of one key apart.
+pub fn input_digest(input: &Json) -> String {
+    let print = Fingerprint::of(input.text().as_bytes(), &Rule::All);
+    crate::journal::Link(print.digest).to_string()
+}
+
+fn next(run: &Run) -> Run {
+    Run { version: run.version + 1, ..run.clone() }
+}
+
+fn open(run: &Run) -> Result<(), Refusal> {
+    let state = run.state();
+    if state.is_final() { Err(Refusal::Finished(state)) } else { Ok(()) }
+}
+
+fn held(run: &Run, fence: u64) -> Result<&Lease, Refusal> {
+    open(run).map_err(|_| Refusal::StaleFence)?;
+    run.lease.as_ref().filter(|lease| lease.fence == fence).ok_or(Refusal::StaleFence)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+//! What people may decide about a run. Each decision may be repeated safely.
+
+use super::{Cancel, Ended, How, Refusal, Run, next, open};
+use crate::journal::{Event, Fault, Value};
+use crate::time::Moment;
+
+/// What a decision changes: the row, and what the journal says of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Steered {
+    pub run: Run,
+    pub events: Vec<Event>,
+}
+
+/// Asks for the end of a run. `None`: it was asked for before, the first asker stands. Whoever
+/// holds the run carries it out; nobody's code is needed for one that is parked or paused.
+pub fn cancel(run: &Run, actor: &str, reason: &str, now: &Moment) -> Result<Option<Run>, Refusal> {
+    if run.cancel.is_some() {
+        return Ok(None);
+    }
+    open(run)?;
+    let cancel = Cancel { actor: actor.to_owned(), reason: reason.to_owned(), at: now.wall };
+    // A parked run is ready at once: whatever it waited for does not matter any more.
+    let waits = if run.lease.is_some() { run.waits.clone() } else { Vec::new() };
+    Ok(Some(Run { cancel: Some(cancel), paused: None, waits, ..next(run) }))
+}
+
+/// Lets a paused run try again what it could not do.
+pub fn retry(run: &Run, actor: &str, reason: &str) -> Result<Steered, Refusal> {
+    paused(run)?;
+    let events = vec![resumed(actor, reason)];
+    Ok(Steered { run: Run { paused: None, ..next(run) }, events })
+}
+
+/// Gives the step on which a run is paused its value.
+pub fn skip(
+    run: &Run,
+    id: &str,
+    value: Value,
+    actor: &str,
+    reason: &str,
+) -> Result<Steered, Refusal> {
+    let paused_on = paused(run)?;
+    if paused_on != Some(id) {
+        let paused_on = paused_on.map(str::to_owned);
+        return Err(Refusal::NotPausedOn { asked: id.to_owned(), paused_on });
+    }
+    let skipped = Event::Skipped {
+        id: id.to_owned(),
+        actor: actor.to_owned(),
+        reason: reason.to_owned(),
+        value,
+    };
+    Ok(Steered { run: Run { paused: None, ..next(run) }, events: vec![skipped] })
+}
+
+/// Ends a paused run as failed.
+pub fn fail(run: &Run, actor: &str, reason: &str, now: &Moment) -> Result<Steered, Refusal> {
+    paused(run)?;
+    let pause = run.paused.as_ref().expect("it is paused");
+    let fault = Fault { code: pause.code.clone(), detail: pause.detail.clone() };
+    let end = crate::journal::Ending::Failed(fault);
+    let events = vec![resumed(actor, reason), Event::Finished { end }];
+    let ended = Some(Ended { how: How::Failed, at: now.wall });
+    Ok(Steered { run: Run { paused: None, ended, ..next(run) }, events })
+}
+
+fn resumed(actor: &str, reason: &str) -> Event {
+    Event::Resumed { actor: actor.to_owned(), reason: reason.to_owned() }
+}
+
+fn paused(run: &Run) -> Result<Option<&str>, Refusal> {
+    open(run)?;
+    match &run.paused {
+        Some(pause) => Ok(pause.id.as_deref()),
+        None => Err(Refusal::NotPaused(run.state())),
+    }
+}

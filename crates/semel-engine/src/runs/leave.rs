@@ -1,0 +1,361 @@
+//! Letting a run go: it has ended, stands still, waits, or is to be cancelled.
+
+use semel_core::code::Code;
+use semel_core::effect::{self, State};
+use semel_core::journal::{At, Ending, Event, Fault};
+use semel_core::json::Json;
+use semel_core::key::{Action, Address, Key, Namespace};
+use semel_core::limits;
+use semel_core::record::Effect;
+use semel_core::run::{self, How, On, Pause, Refusal, Run, Wait};
+use semel_core::time::Moment;
+use semel_store::{Batch, Inked, Write};
+
+use super::drive::{Driver, Halt};
+use super::held::Left;
+use super::port::fault;
+use super::timers::Purpose;
+use crate::effects::Stopped;
+use crate::{Engine, Error};
+
+impl Driver {
+    /// Advances the run until it ends, stands still, or waits for something far away.
+    pub(crate) async fn drive(mut self, entries: Vec<Inked>) -> Left {
+        let driven = match self.replay(entries).await {
+            Ok(()) => self.go_on().await,
+            Err(halt) => Err(halt),
+        };
+        let left = match driven {
+            Err(Halt::Pause { id, fault }) => self.pause(id, fault).await,
+            driven => driven,
+        };
+        match left {
+            Ok(left) => left,
+            Err(Halt::Lost) => {
+                tracing::warn!(run = %self.run.id, fence = self.fence, "the run was taken over");
+                Left::Away
+            }
+            Err(Halt::Failed(error)) => {
+                tracing::warn!(run = %self.run.id, %error, "the run was let go; it is taken again");
+                Left::Away
+            }
+            Err(Halt::Pause { fault, .. }) => {
+                tracing::error!(run = %self.run.id, code = %fault.code, "a pause was not recorded");
+                Left::Away
+            }
+        }
+    }
+
+    async fn go_on(&mut self) -> Result<Left, Halt> {
+        loop {
+            if self.run.cancel.is_some() || self.is_overdue {
+                if let Some(left) = self.cancel().await? {
+                    return Ok(left);
+                }
+            } else if self.outcome.is_some() {
+                if let Some(left) = self.try_end().await? {
+                    return Ok(left);
+                }
+            } else if self.held.is_draining() {
+                if self.steps.is_empty() && self.effects.is_empty() {
+                    return self.release().await;
+                }
+            } else {
+                self.start_commands().await?;
+                if self.outcome.is_some() {
+                    continue;
+                }
+                if self.is_idle() && !self.lingers() {
+                    match self.park().await? {
+                        Some(left) => return Ok(left),
+                        None => continue,
+                    }
+                }
+            }
+            let happened = self.next().await?;
+            self.handle(happened).await?;
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.steps.is_empty()
+            && self.effects.is_empty()
+            && self.unstarted.is_empty()
+            && self.ink.is_durable()
+    }
+
+    /// The next timer is so near that parking would cost more than waiting.
+    fn lingers(&self) -> bool {
+        let now = self.engine.store().ground().now;
+        let first = self.timers.first(&now);
+        first.is_some_and(|timer| timer.due.remaining_ms(&now) <= limits::LINGER_MS)
+    }
+
+    /// Looks whether the row or the inbox has changed, and keeps the lease.
+    pub(crate) async fn look_at_row(&mut self) -> Result<(), Halt> {
+        // What is on its way consumes deliveries; read before it lands, they would come twice.
+        self.ink.flush().await?;
+        self.reload().await?;
+        let now = self.engine.store().ground().now;
+        let lease = self.run.lease.as_ref().expect("a run of ours is leased");
+        if now.until(lease.until) > limits::LEASE_MS / 3 * 2 {
+            return Ok(());
+        }
+        let renewed = run::renew(&self.run, self.fence, limits::LEASE_MS, &now);
+        let renewed = renewed.map_err(|_| Halt::Lost)?;
+        match self.engine.commit_firmly(Write::run(&renewed, &now).into()).await {
+            Ok(()) => self.run = renewed,
+            // Touched meanwhile: the next look sees it.
+            Err(Stopped::Stale(_)) => self.held.touch(),
+            Err(Stopped::Error(error)) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    async fn reload(&mut self) -> Result<(), Halt> {
+        let store = self.engine.store();
+        let run = store.run(&self.run.namespace, &self.run.id).await.map_err(Error::from)?;
+        let run = run.ok_or(Halt::Lost)?;
+        if run.lease.as_ref().is_none_or(|lease| lease.fence != self.fence) {
+            return Err(Halt::Lost);
+        }
+        if run.version != self.run.version {
+            self.inbox = store.inbox(run.number).await.map_err(Error::from)?;
+        }
+        self.run = run;
+        Ok(())
+    }
+
+    /// The code has returned. The run ends when nothing that it began outside is open any more.
+    async fn try_end(&mut self) -> Result<Option<Left>, Halt> {
+        self.steps.clear();
+        self.signals.clear();
+        self.timers.keep_effects();
+        for id in std::mem::take(&mut self.unstarted) {
+            let Some(what) = self.open_effects.get(&id) else { continue };
+            let effect = load_effect(&self.engine, &address(&self.run, what)).await?;
+            let now = self.engine.store().ground().now;
+            let is_begun = effect.is_some_and(|effect| match effect.state(&now) {
+                State::Planned | State::Void => false,
+                State::Pending | State::InDoubt => true,
+                State::Done | State::Failed | State::Expired => true,
+            });
+            if is_begun {
+                self.start_effect(id);
+            }
+        }
+        if !self.effects.is_empty() {
+            return Ok(None);
+        }
+        if !self.timers.is_empty() {
+            if !self.ink.is_durable() || self.lingers() {
+                return Ok(None);
+            }
+            return self.park().await;
+        }
+        let outcome = self.outcome.take().expect("the code has returned");
+        let (how, ending) = match &outcome {
+            Ok(value) => (How::Done, Ending::Done(self.ink.value(value.clone()))),
+            Err(error) => (How::Failed, Ending::Failed(fault(error))),
+        };
+        self.end(how, ending, outcome).await.map(Some)
+    }
+
+    async fn end(
+        &mut self,
+        how: How,
+        end: Ending,
+        answer: Result<Json, Error>,
+    ) -> Result<Left, Halt> {
+        let fence = self.fence;
+        self.leave(Some(Event::Finished { end }), |run, now| run::finish(run, fence, how, now))
+            .await?;
+        tracing::info!(run = %self.run.id, key = %self.run.key, state = %self.run.state(), "ended");
+        Ok(Left::Ended(answer))
+    }
+
+    /// The run stands still until an operator decides. Attempts under way settle by themselves.
+    async fn pause(&mut self, id: Option<String>, fault: Fault) -> Result<Left, Halt> {
+        let fence = self.fence;
+        let Fault { code, detail } = fault.clone();
+        tracing::warn!(run = %self.run.id, %code, "paused");
+        let at = self.engine.store().ground().now.wall;
+        let paused = Pause { id: id.clone(), code, detail, at };
+        self.leave(Some(Event::Paused { id, fault }), |run, _| {
+            run::pause(run, fence, paused.clone())
+        })
+        .await?;
+        Ok(Left::Away)
+    }
+
+    /// Lets another worker go on at once.
+    async fn release(&mut self) -> Result<Left, Halt> {
+        let fence = self.fence;
+        self.leave(None, |run, _| run::park(run, fence, Vec::new())).await?;
+        Ok(Left::Away)
+    }
+
+    /// Commits what is queued, a last entry and the row together. Somebody may touch the row
+    /// meanwhile; only whoever takes it over stops us.
+    async fn leave(
+        &mut self,
+        event: Option<Event>,
+        rule: impl Fn(&Run, &Moment) -> Result<Run, Refusal>,
+    ) -> Result<(), Halt> {
+        let now = self.engine.store().ground().now;
+        if let Some(event) = event {
+            self.ink.append(At::from(&now), event);
+        }
+        let mut writes = self.ink.take_waiting().await?;
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let now = self.engine.store().ground().now;
+            let next = rule(&self.run, &now).map_err(|_| Halt::Lost)?;
+            writes.push(Write::run(&next, &now));
+            let batch = Batch { writes: writes.clone().into() };
+            match self.engine.commit_firmly(batch).await {
+                Ok(()) => {
+                    self.run = next;
+                    return Ok(());
+                }
+                Err(Stopped::Stale(_)) => self.reload().await?,
+                Err(Stopped::Error(error)) => return Err(error.into()),
+            }
+            writes.pop();
+        }
+        Err(Error::new(Code::StoreBusy, "the run kept changing").into())
+    }
+
+    /// Nothing can go on before something comes. Compare and set: whatever came since the row was
+    /// read makes this fail, and is looked at first.
+    async fn park(&mut self) -> Result<Option<Left>, Halt> {
+        let mut waits: Vec<Wait> = Vec::new();
+        for (id, name) in &self.signals {
+            let due = self.timers.find(id).map(|timer| timer.due);
+            waits.push(Wait { id: id.clone(), on: On::Signal(name.clone()), due });
+        }
+        let mut writes = Vec::new();
+        for timer in self.timers.all() {
+            let (id, due) = (timer.id.clone(), Some(timer.due));
+            match timer.purpose {
+                Purpose::Sleep => waits.push(Wait { id, on: On::Timer, due }),
+                Purpose::Retry => waits.push(Wait { id, on: On::Retry, due }),
+                Purpose::Again | Purpose::Someday => {
+                    let is_sure = timer.purpose == Purpose::Someday;
+                    let Some((wait, write)) = self.wait_for_effect(id, due, is_sure).await? else {
+                        // It was settled meanwhile.
+                        self.timers.remove(&timer.id);
+                        self.unstarted.push_back(timer.id);
+                        return Ok(None);
+                    };
+                    waits.push(wait);
+                    writes.extend(write);
+                }
+                Purpose::Timeout | Purpose::Deadline => {}
+            }
+        }
+        self.commit_park(waits, writes).await
+    }
+
+    async fn commit_park(
+        &mut self,
+        waits: Vec<Wait>,
+        mut writes: Vec<Write>,
+    ) -> Result<Option<Left>, Halt> {
+        self.ink.flush().await?;
+        let now = self.engine.store().ground().now;
+        let parked = run::park(&self.run, self.fence, waits).map_err(|_| Halt::Lost)?;
+        writes.push(Write::run(&parked, &now));
+        match self.engine.commit_firmly(Batch { writes: writes.into() }).await {
+            Ok(()) => Ok(Some(Left::Away)),
+            Err(Stopped::Stale(_)) => {
+                self.reload().await?;
+                Ok(None)
+            }
+            Err(Stopped::Error(error)) => Err(error.into()),
+        }
+    }
+
+    /// Notes this run in the row of an effect that somebody else settles. `None`: nobody has to.
+    async fn wait_for_effect(
+        &mut self,
+        id: String,
+        due: Option<At>,
+        is_sure: bool,
+    ) -> Result<Option<(Wait, Option<Write>)>, Halt> {
+        let address = address(&self.run, &self.open_effects[&id]);
+        let Some(effect) = load_effect(&self.engine, &address).await? else { return Ok(None) };
+        let now = self.engine.store().ground().now;
+        match effect.state(&now) {
+            State::Pending | State::InDoubt => {}
+            State::Planned if effect.retry_at.is_some_and(|at| !now.reached(at)) => {}
+            State::Planned | State::Done | State::Failed | State::Void | State::Expired => {
+                return Ok(None);
+            }
+        }
+        let waiting = effect::wait(&effect, &self.run.id);
+        // Whoever settles it wakes the run: then there is nothing to look at by time.
+        let due = if waiting.is_some() && is_sure { None } else { due };
+        let (action, key) = (address.action.as_str().to_owned(), address.key.as_str().to_owned());
+        let wait = Wait { id, on: On::Effect { action, key }, due };
+        Ok(Some((wait, waiting.map(|effect| Write::effect(&effect, &now)))))
+    }
+
+    /// Ends the run as soon as nothing that it began outside is under way or in doubt.
+    async fn cancel(&mut self) -> Result<Option<Left>, Halt> {
+        self.drop_code();
+        let (actor, reason) = match &self.run.cancel {
+            Some(cancel) => (cancel.actor.clone(), cancel.reason.clone()),
+            None => ("semel".to_owned(), "the deadline of the run has passed".to_owned()),
+        };
+        if !self.is_cancelling {
+            self.is_cancelling = true;
+            let at = At::from(&self.engine.store().ground().now);
+            let event = Event::Cancelling { actor, reason: reason.clone() };
+            self.ink.append(at, event);
+        }
+        let (mut waits, mut writes) = (Vec::new(), Vec::new());
+        for (id, what) in self.open_effects.clone() {
+            let address = address(&self.run, &what);
+            let Some(effect) = load_effect(&self.engine, &address).await? else { continue };
+            let now = self.engine.store().ground().now;
+            if !matches!(effect.state(&now), State::Pending | State::InDoubt) {
+                continue;
+            }
+            let after_ms = effect.due(&now).map(|due| now.until(due).max(limits::LINGER_MS));
+            let due = after_ms.map(|ms| At::from(&now).plus(ms));
+            if let Some((wait, write)) = self.wait_for_effect(id, due, due.is_none()).await? {
+                waits.push(wait);
+                writes.extend(write);
+            }
+        }
+        if !waits.is_empty() {
+            return self.commit_park(waits, writes).await;
+        }
+        if self.run.cancel.is_none() {
+            let error = Error::new(Code::DeadlinePassed, reason);
+            return self
+                .end(How::Failed, Ending::Failed(fault(&error)), Err(error))
+                .await
+                .map(Some);
+        }
+        let error = Error::new(Code::Cancelled, format!("the run was cancelled: {reason}"));
+        self.end(How::Cancelled, Ending::Cancelled(reason), Err(error)).await.map(Some)
+    }
+}
+
+async fn load_effect(engine: &Engine, address: &Address) -> Result<Option<Effect>, Halt> {
+    let found = engine.store().load(address).await.map_err(Error::from)?;
+    let now = engine.store().ground().now;
+    Ok(found.map(|effect| engine.judged(effect, &now)))
+}
+
+/// The effect that a command asked for, as the journal names it.
+fn address(run: &Run, what: &str) -> Address {
+    let named = what.strip_prefix("effect ").and_then(|name| name.split_once('/'));
+    let (action, key) = named.expect("a planned effect is named by action and key");
+    Address {
+        namespace: Namespace::stored(&run.namespace).expect("a stored name is valid"),
+        action: Action::new(action).expect("a planned action is valid"),
+        key: Key::parse(key).expect("a planned key is valid"),
+    }
+}

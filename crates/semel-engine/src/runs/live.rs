@@ -1,0 +1,311 @@
+//! Going on where the journal ends: starting commands, and taking note of what comes of them.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use semel_core::code::Code;
+use semel_core::journal::{At, Event, Fault, Outcome};
+use semel_core::json::Json;
+use semel_core::limits;
+use semel_core::run::course::Issued;
+use semel_store::Write;
+
+use super::drive::{Driver, Halt, Happened, foreign, pause};
+use super::port::{Exhausted, OnDoubt, StepFault, Work, fault};
+use super::timers::Purpose;
+use crate::call::Guard;
+use crate::{Error, lock};
+
+impl Driver {
+    /// Takes note of one thing that happened.
+    pub(crate) async fn handle(&mut self, happened: Happened) -> Result<(), Halt> {
+        match happened {
+            Happened::Durable => Ok(()),
+            Happened::Stepped { id, result } => self.stepped(id, result).await,
+            Happened::Settled { id, result } => self.settled(id, result).await,
+            Happened::Due => self.fire().await,
+            Happened::Touched => self.look_at_row().await,
+            Happened::Foreign => Err(foreign()),
+        }
+    }
+
+    /// Starts what the code asked for, once everything before it is durable.
+    pub(crate) async fn start_commands(&mut self) -> Result<(), Halt> {
+        self.open_waits();
+        self.receive().await?;
+        if self.ink.is_full() {
+            let text = format!("the journal has {} entries", limits::JOURNAL_ENTRIES_MAX);
+            return Err(pause(None, Code::TooMany, text));
+        }
+        if self.unstarted.is_empty() {
+            return Ok(());
+        }
+        self.plan_effects().await?;
+        if !self.ink.is_durable() {
+            return Ok(());
+        }
+        while let Some(id) = self.unstarted.pop_front() {
+            match &self.works[&id] {
+                Work::Step { .. } => self.start_step(id),
+                Work::Effect { .. } => self.start_effect(id),
+                Work::Sleep { .. } | Work::Wait { .. } => unreachable!("these only wait"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Timers and waits begin at once: they reach nothing outside.
+    fn open_waits(&mut self) {
+        if self.unstarted.is_empty() {
+            return;
+        }
+        let asked_at = lock(&self.desk).now.expect("a body runs after its run was started");
+        let (works, timers, signals) = (&self.works, &mut self.timers, &mut self.signals);
+        let before = &self.waits_before;
+        // One that was open when the run was parked keeps the time it had then.
+        let due = |id: &str, ms: u64| {
+            let known = before.iter().find(|wait| wait.id == id).and_then(|wait| wait.due);
+            known.unwrap_or_else(|| asked_at.plus(ms))
+        };
+        self.unstarted.retain(|id| match &works[id] {
+            Work::Sleep { ms } => {
+                timers.set(id, due(id, *ms), Purpose::Sleep);
+                false
+            }
+            Work::Wait { name, timeout_ms } => {
+                signals.push((id.clone(), name.clone()));
+                if let Some(ms) = timeout_ms {
+                    timers.set(id, due(id, *ms), Purpose::Timeout);
+                }
+                false
+            }
+            Work::Step { .. } | Work::Effect { .. } => true,
+        });
+    }
+
+    /// The key of an effect is on record before anything is begun under it.
+    async fn plan_effects(&mut self) -> Result<(), Halt> {
+        let unplanned: Vec<String> = self
+            .unstarted
+            .iter()
+            .filter(|id| matches!(self.works[*id], Work::Effect { .. }))
+            .filter(|id| !self.issued(id).planned)
+            .cloned()
+            .collect();
+        for id in unplanned {
+            let what = self.issued(&id).what;
+            self.happen(Event::Planned { id, what }).await?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn issued(&self, id: &str) -> Issued {
+        lock(&self.desk).course.open(id).expect("an unanswered command is open").clone()
+    }
+
+    fn start_step(&mut self, id: String) {
+        let known = self.issued(&id);
+        let now = self.engine.store().ground().now;
+        if let Some(retry_at) = known.retry_at.filter(|at| !at.is_reached(&now)) {
+            self.timers.set(&id, retry_at, Purpose::Retry);
+            return;
+        }
+        let Work::Step { run, .. } = &self.works[&id] else { unreachable!("it is a step") };
+        let run = run.clone();
+        let attempt = async move {
+            let attempt = AssertUnwindSafe(async { run(known.failed + 1).await });
+            let panicked = || StepFault { detail: "the step panicked".into(), is_final: false };
+            let result = attempt.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
+            Happened::Stepped { id, result }
+        };
+        self.steps.push(attempt.boxed());
+    }
+
+    pub(crate) fn start_effect(&mut self, id: String) {
+        let Work::Effect { call, doer, .. } = &self.works[&id] else {
+            unreachable!("it is an effect")
+        };
+        let (mut call, doer) = (call.clone(), Arc::clone(doer));
+        let place = self.last.expect("a plan was delivered");
+        call.guard = Some(Guard {
+            run: self.run.number,
+            fence: self.fence,
+            seq: place.seq,
+            link: place.link,
+        });
+        let engine = self.engine.clone();
+        let attempt = async move {
+            let result = engine.call(*call, doer).await;
+            Happened::Settled { id, result }
+        };
+        self.effects.push(attempt.boxed());
+    }
+
+    async fn stepped(&mut self, id: String, result: Result<Json, StepFault>) -> Result<(), Halt> {
+        let known = self.issued(&id);
+        let (what, attempts) = (known.what.clone(), known.failed + 1);
+        let fault = match result {
+            Ok(value) => {
+                let result = Outcome::Value(self.ink.value(value));
+                self.happen(Event::Step { id, what, attempts, result }).await?;
+                return Ok(());
+            }
+            Err(fault) => fault,
+        };
+        let failure = |code: Code, detail: &str| Fault {
+            code: code.as_str().to_owned(),
+            detail: detail.to_owned(),
+        };
+        if fault.is_final {
+            let result = Outcome::Fault(failure(Code::StepFailed, &fault.detail));
+            self.happen(Event::Step { id, what, attempts, result }).await?;
+            return Ok(());
+        }
+        let Work::Step { retry, exhausted, .. } = &self.works[&id] else {
+            unreachable!("it is a step")
+        };
+        let (retry, exhausted) = (*retry, *exhausted);
+        let now = self.engine.store().ground().now;
+        let elapsed_ms = known.first_failed.map_or(0, |at| elapsed_ms(at, &now));
+        let delay_ms = retry.delay_ms(attempts, elapsed_ms, self.engine.jitter());
+        let retry_at = delay_ms.map(|ms| At::from(&now).plus(ms));
+        let kept = failure(Code::StepFailed, &fault.detail);
+        let failed = Event::StepFailed {
+            id: id.clone(),
+            what: what.clone(),
+            attempt: attempts,
+            fault: kept,
+            retry_at,
+        };
+        self.happen(failed).await?;
+        if retry_at.is_some() {
+            self.unstarted.push_back(id);
+            return Ok(());
+        }
+        let detail = format!("failed {attempts} times, at last: {}", fault.detail);
+        match exhausted {
+            Exhausted::Pause => Err(pause(Some(id), Code::RetriesExhausted, detail)),
+            Exhausted::Fail => {
+                let result = Outcome::Fault(failure(Code::RetriesExhausted, &detail));
+                self.happen(Event::Step { id, what, attempts, result }).await.map(|_| ())
+            }
+        }
+    }
+
+    async fn settled(&mut self, id: String, result: Result<Json, Error>) -> Result<(), Halt> {
+        let error = match result {
+            Ok(receipt) => {
+                let result = Outcome::Value(self.ink.value(receipt));
+                return self.end_effect(id, result).await;
+            }
+            Err(error) => error,
+        };
+        let Work::Effect { on_doubt, .. } = &self.works[&id] else {
+            unreachable!("it is an effect")
+        };
+        match (error.code(), on_doubt) {
+            // Of this run, not of the effect: begun under a lease that is gone.
+            (Code::RunTaken, _) => Err(Halt::Lost),
+            (Code::InDoubt, OnDoubt::Wait) | (Code::InProgress, _) => {
+                self.look_again(&id, error.retry_after_ms());
+                Ok(())
+            }
+            (Code::NotApplied | Code::RetriesExhausted | Code::AttemptsExhausted, _) => {
+                Err(pause(Some(id), error.code(), error.detail()))
+            }
+            (code, _) if is_passing(code) => {
+                tracing::warn!(run = %self.run.id, %error, "an effect is tried again shortly");
+                self.look_again(&id, Some(limits::POLL_MS));
+                Ok(())
+            }
+            _ => self.end_effect(id, Outcome::Fault(fault(&error))).await,
+        }
+    }
+
+    async fn end_effect(&mut self, id: String, result: Outcome) -> Result<(), Halt> {
+        let what = self.issued(&id).what;
+        self.happen(Event::Effect { id, what, result }).await.map(|_| ())
+    }
+
+    /// Somebody else settles the effect: whoever does wakes the run, and this is only patience.
+    fn look_again(&mut self, id: &str, after_ms: Option<u64>) {
+        let now = At::from(&self.engine.store().ground().now);
+        match after_ms {
+            Some(ms) => self.timers.set(id, now.plus(ms.max(1)), Purpose::Again),
+            None => self.timers.set(id, now.plus(limits::LOOK_AGAIN_MS), Purpose::Someday),
+        }
+    }
+
+    /// Fires one timer that is due.
+    async fn fire(&mut self) -> Result<(), Halt> {
+        let now = self.engine.store().ground().now;
+        let Some(timer) = self.timers.due(&now).cloned() else { return Ok(()) };
+        self.timers.remove(&timer.id);
+        let id = timer.id;
+        match timer.purpose {
+            Purpose::Sleep => {
+                let what = self.issued(&id).what;
+                self.happen(Event::Fired { id, what }).await.map(|_| ())
+            }
+            Purpose::Timeout => {
+                let what = self.issued(&id).what;
+                self.happen(Event::TimedOut { id, what }).await.map(|_| ())
+            }
+            Purpose::Retry | Purpose::Again | Purpose::Someday => {
+                self.unstarted.push_back(id);
+                Ok(())
+            }
+            Purpose::Deadline => {
+                self.is_overdue = true;
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives waits the deliveries that came for them, the oldest first, each once.
+    async fn receive(&mut self) -> Result<(), Halt> {
+        while let Some((wait, delivery)) = self.match_inbox() {
+            let delivery = self.inbox.remove(delivery);
+            let (id, _) = self.signals[wait].clone();
+            let what = self.issued(&id).what;
+            let payload = serde_json::from_str(&delivery.payload).map_err(|error| {
+                let text = format!("delivery {}: {error}", delivery.identity);
+                Error::from(semel_store::StoreError::Corrupt(text))
+            })?;
+            let identity = delivery.identity;
+            let run = self.run.number;
+            self.ink.also(Write::Consume { run, identity: identity.clone() });
+            self.happen(Event::Received { id, what, delivery: identity, payload }).await?;
+            self.open_waits();
+        }
+        Ok(())
+    }
+
+    fn match_inbox(&self) -> Option<(usize, usize)> {
+        self.signals.iter().enumerate().find_map(|(wait, (_, name))| {
+            let delivery = self.inbox.iter().position(|delivery| delivery.name == *name)?;
+            Some((wait, delivery))
+        })
+    }
+}
+
+fn elapsed_ms(since: At, now: &semel_core::time::Moment) -> u64 {
+    if since.1.boot == now.steady.boot {
+        return now.since(since.1);
+    }
+    u64::try_from(now.wall.0.saturating_sub(since.0.0)).unwrap_or(0)
+}
+
+fn is_passing(code: Code) -> bool {
+    matches!(
+        code,
+        Code::StoreBusy
+            | Code::StoreFull
+            | Code::StoreUnavailable
+            | Code::PermitLapsed
+            | Code::DeadlinePassed
+            | Code::StaleFence
+            | Code::Internal
+    )
+}

@@ -1,0 +1,272 @@
+//! Runs: starting them, steering them, and asking what became of them. The driver of one run is in
+//! `drive`, the loop that takes runs in `dispatch`.
+
+mod dispatch;
+mod drive;
+mod held;
+mod ink;
+mod keep;
+mod leave;
+mod live;
+mod port;
+mod steer;
+mod timers;
+
+pub use dispatch::Offer;
+pub use port::{Body, Exhausted, Facts, OnDoubt, Pending, Port, StepFault, StepFn, Work};
+pub use steer::{Signal, Signalled};
+
+pub(crate) use dispatch::Dispatch;
+pub(crate) use drive::is_in_body;
+
+use std::sync::Arc;
+
+use semel_core::code::Code;
+use semel_core::journal::{self, At, Ending, Event};
+use semel_core::json::Json;
+use semel_core::key::{Action, Key, Namespace};
+use semel_core::limits;
+use semel_core::run::{self, Refusal, Run, State, Take};
+use semel_store::{Batch, Inked, RunPage, RunQuery, StoreError, Write};
+
+use crate::effects::Stopped;
+use crate::{Engine, Error};
+use drive::Taken;
+use held::{Held, Left};
+use ink::Ink;
+use port::fault_error;
+
+/// The wish to start a run.
+#[derive(Clone, Debug)]
+pub struct Start {
+    pub namespace: Namespace,
+    pub workflow: Action,
+    /// Without one a key is made.
+    pub key: Option<Key>,
+    pub input: Json,
+    /// For how long its key answers after its end.
+    pub window_ms: u64,
+    /// When it is ended by itself, counted from now.
+    pub deadline_ms: Option<u64>,
+}
+
+/// A run that was started, now or before.
+#[derive(Clone)]
+pub struct Started {
+    pub run: Run,
+    /// It was there: this start changed nothing.
+    pub attached: bool,
+    held: Option<Arc<Held>>,
+}
+
+impl Engine {
+    /// Starts a run, or attaches to the one that this key started before. Where this process offers
+    /// the workflow it also takes it, in the same commit.
+    pub async fn start_run(&self, ask: Start) -> Result<Started, Error> {
+        let key = match ask.key {
+            Some(key) => key,
+            None => Key::from_text(&self.inner.chance.attempt_id())?,
+        };
+        let mut start = run::Start {
+            namespace: ask.namespace,
+            workflow: ask.workflow,
+            key,
+            input: ask.input,
+            number: 0,
+            window_ms: ask.window_ms,
+            deadline_ms: ask.deadline_ms,
+        };
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let now = self.store().ground().now;
+            start.number = (now.wall.0 << 20) | i64::from(self.jitter() >> 12);
+            let run = run::start(&start, &now);
+            match self.insert_run(run, start.input.clone()).await {
+                Ok(started) => return Ok(started),
+                Err(Stopped::Stale(_)) => {}
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+            let id = run::start(&start, &now).id;
+            // The key is taken, or the number: then another one is drawn.
+            if let Some(run) = self.store().run(start.namespace.as_str(), &id).await? {
+                run::attach(&run, &start)?;
+                let held = self.inner.dispatch.held(&run.id);
+                return Ok(Started { run, attached: true, held });
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "no number was free for the run"))
+    }
+
+    async fn insert_run(&self, run: Run, input: Json) -> Result<Started, Stopped> {
+        let now = self.store().ground().now;
+        let at = At::from(&now);
+        let mut ink = Ink::start(self, &run.namespace, &run.id, run.number);
+        let input = ink.value(input);
+        ink.append(at, Event::Started { workflow: run.workflow.clone(), input });
+        let Some(slot) = self.slot(&run.lane(), &run.id) else {
+            let mut writes = vec![Write::run(&run, &now)];
+            writes.extend(ink.take_waiting().await?);
+            self.commit(Batch { writes: writes.into() }).await?;
+            self.inner.dispatch.wake();
+            return Ok(Started { run, attached: false, held: None });
+        };
+        let taken = run::take(&run, &self.take_ask(), &now).expect("a new run is free");
+        let run = Run { version: run.version, ..taken };
+        ink.append(at, self.taken_event(&run, slot.release()));
+        let mut writes = vec![Write::run(&run, &now)];
+        writes.extend(ink.take_waiting().await?);
+        let batch = Batch { writes: writes.into() };
+        self.commit(batch.clone()).await?;
+        let held = slot.held.clone();
+        let fence = run.fence;
+        let taken = Taken { run: run.clone(), fence, inbox: Vec::new(), waits: Vec::new(), ink };
+        dispatch::spawn_driver(self, slot, taken, appended(&batch));
+        Ok(Started { run, attached: false, held: Some(held) })
+    }
+
+    fn take_ask(&self) -> Take {
+        Take {
+            worker: self.inner.worker.clone(),
+            session: self.store().session().map(str::to_owned),
+            lease_ms: limits::LEASE_MS,
+            epoch: self.store().ground().epoch,
+        }
+    }
+
+    fn taken_event(&self, run: &Run, release: &str) -> Event {
+        let worker = self.inner.worker.clone();
+        Event::Taken { fence: run.fence, worker, release: release.to_owned() }
+    }
+
+    /// Takes a run that is due: the lease and its entry in one commit. `None`: somebody else has
+    /// it, or nothing is due.
+    async fn take_run(
+        &self,
+        run: &Run,
+        release: &str,
+    ) -> Result<Option<(Taken, Vec<Inked>)>, Error> {
+        let Ok(taken) = run::take(run, &self.take_ask(), &self.store().ground().now) else {
+            return Ok(None);
+        };
+        let mut entries = self.journal(run).await?;
+        let inbox = self.store().inbox(run.number).await?;
+        let last = entries.last().expect("a started run has an entry");
+        let mut ink = Ink::after(self, &run.namespace, run.number, last);
+        let now = self.store().ground().now;
+        ink.append(At::from(&now), self.taken_event(&taken, release));
+        let mut writes = ink.take_waiting().await?;
+        writes.push(Write::run(&taken, &now));
+        let batch = Batch { writes: writes.into() };
+        match self.commit(batch.clone()).await {
+            Ok(()) => {}
+            Err(Stopped::Stale(_)) => return Ok(None),
+            Err(Stopped::Error(error)) => return Err(error),
+        }
+        entries.extend(appended(&batch));
+        let (fence, waits) = (taken.fence, run.waits.clone());
+        Ok(Some((Taken { run: taken, fence, inbox, waits, ink }, entries)))
+    }
+
+    /// The whole journal of a run, its chain checked.
+    pub async fn journal(&self, run: &Run) -> Result<Vec<Inked>, Error> {
+        let mut entries: Vec<Inked> = Vec::new();
+        loop {
+            let from = entries.len() as u64;
+            let page = self.store().journal(run.number, from, limits::PAGE_ROWS_MAX).await?;
+            let is_full = page.len() == limits::PAGE_ROWS_MAX;
+            entries.extend(page);
+            if !is_full {
+                break;
+            }
+        }
+        let start = journal::Link::of_run(&run.namespace, &run.id);
+        let chain = entries.iter().map(|inked| (inked.seq, inked.link, inked.text.as_str()));
+        let checked = journal::check_chain(start, chain);
+        let checked = checked.and_then(|_| match entries.is_empty() {
+            true => Err("it is empty".to_owned()),
+            false => Ok(()),
+        });
+        checked
+            .map_err(|what| StoreError::Corrupt(format!("journal of run {}: {what}", run.id)))?;
+        Ok(entries)
+    }
+
+    /// One run.
+    pub async fn run(&self, namespace: &Namespace, id: &str) -> Result<Run, Error> {
+        let found = self.store().run(namespace.as_str(), id).await?;
+        Ok(found.ok_or(Refusal::NotFound)?)
+    }
+
+    /// Runs, newest first.
+    pub async fn runs(&self, query: &RunQuery) -> Result<RunPage, Error> {
+        Ok(self.store().list_runs(query).await?)
+    }
+
+    /// Waits for the end of a run that was just started.
+    pub async fn result_of(&self, started: &Started) -> Result<Json, Error> {
+        if let Some(held) = &started.held
+            && let Left::Ended(answer) = held.left().await
+        {
+            return answer;
+        }
+        self.result(&started.run.namespace, &started.run.id).await
+    }
+
+    /// Waits for the end of a run, wherever it is advanced, and returns what it came to.
+    pub async fn result(&self, namespace: &str, id: &str) -> Result<Json, Error> {
+        loop {
+            if let Some(held) = self.inner.dispatch.held(id)
+                && let Left::Ended(answer) = held.left().await
+            {
+                return answer;
+            }
+            let mut hints = self.store().hints();
+            let run = self.store().run(namespace, id).await?.ok_or(Refusal::NotFound)?;
+            if run.state().is_final() {
+                return self.ending(&run).await;
+            }
+            if let Some(pause) = run.paused.filter(|_| run.cancel.is_none()) {
+                let text = format!("the run is paused: {} ({})", pause.detail, pause.code);
+                return Err(Error::new(Code::RunPaused, text));
+            }
+            // Not at each hint: a busy store gives many.
+            self.store().clock().sleep_ms(20).await;
+            tokio::select! {
+                _ = hints.changed() => {}
+                () = self.store().clock().sleep_ms(limits::POLL_MS) => {}
+            }
+        }
+    }
+
+    /// What a run that has ended came to.
+    pub async fn ending(&self, run: &Run) -> Result<Json, Error> {
+        if run.state() == State::Expired {
+            return Err(Refusal::Expired.into());
+        }
+        let last = self.store().last_entry(run.number).await?;
+        let entry = last.and_then(|inked| journal::decode(&inked.text).ok());
+        match entry.map(|entry| entry.event) {
+            Some(Event::Finished { end: Ending::Done(value) }) => {
+                self.read_value(&run.namespace, &value).await
+            }
+            Some(Event::Finished { end: Ending::Failed(fault) }) => Err(fault_error(&fault)),
+            Some(Event::Finished { end: Ending::Cancelled(reason) }) => {
+                Err(Error::new(Code::Cancelled, format!("the run was cancelled: {reason}")))
+            }
+            Some(_) | None => {
+                let text = format!("run {} has ended, its journal has not", run.id);
+                Err(StoreError::Corrupt(text).into())
+            }
+        }
+    }
+}
+
+/// The entries that a batch appends, as they are read back.
+fn appended(batch: &Batch) -> Vec<Inked> {
+    let entry = |write: &Write| match write {
+        Write::Append(append) => {
+            Some(Inked { seq: append.seq, link: append.link, text: append.text.clone() })
+        }
+        _ => None,
+    };
+    batch.writes.iter().filter_map(entry).collect()
+}

@@ -1,0 +1,202 @@
+//! What reaches a run from outside: signals, a cancel, an operator's decision. Each may be repeated
+//! safely.
+
+use semel_core::code::Code;
+use semel_core::journal::At;
+use semel_core::json::Json;
+use semel_core::key::Namespace;
+use semel_core::limits;
+use semel_core::run::{self, Refusal, Run, Steered};
+use semel_store::{Batch, Delivery, Write};
+
+use super::ink::Ink;
+use crate::effects::Stopped;
+use crate::{Engine, Error};
+
+/// A signal for a run.
+#[derive(Clone, Debug)]
+pub struct Signal {
+    pub namespace: Namespace,
+    pub run: String,
+    pub name: String,
+    /// Names the delivery: the same identity again is the same delivery. Without one, each is new.
+    pub identity: Option<String>,
+    pub payload: Json,
+}
+
+/// What became of a signal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signalled {
+    pub identity: String,
+    /// It had been delivered before; this one changed nothing.
+    pub repeated: bool,
+}
+
+impl Engine {
+    /// Puts a signal into a run's inbox and wakes the run. It is kept until a wait consumes it.
+    pub async fn signal(&self, signal: Signal) -> Result<Signalled, Error> {
+        check_name(&signal.name)?;
+        let identity = match signal.identity {
+            Some(identity) => identity,
+            None => self.inner.chance.attempt_id(),
+        };
+        check_name(&identity)?;
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let run = self.run(&signal.namespace, &signal.run).await?;
+            let before = self.store().delivery(run.number, &identity).await?;
+            let mut ink = Ink::start(self, &run.namespace, &run.id, run.number);
+            let payload = ink.value(signal.payload.clone());
+            let payload = Json::of(&payload)?.text().to_owned();
+            if let Some(before) = before {
+                // The first one stands; whoever says something else is told.
+                if before.name != signal.name || before.payload != payload {
+                    let text = "this delivery came before with another content; the first stands";
+                    return Err(Error::new(Code::InputChanged, text));
+                }
+                return Ok(Signalled { identity, repeated: true });
+            }
+            if run.state().is_final() {
+                return Err(Refusal::Finished(run.state()).into());
+            }
+            if self.store().inbox(run.number).await?.len() >= limits::INBOX_MAX {
+                return Err(Error::new(Code::TooMany, "the inbox of the run is full"));
+            }
+            let delivery = Delivery {
+                run: run.number,
+                number: 0,
+                identity: identity.clone(),
+                name: signal.name.clone(),
+                payload,
+                at: self.store().ground().now.wall,
+                consumed: false,
+            };
+            let mut writes = ink.take_waiting().await?;
+            writes.push(Write::Deliver(delivery));
+            match self.commit(Batch { writes: writes.into() }).await {
+                Ok(()) => {
+                    self.touched(&run.id);
+                    return Ok(Signalled { identity, repeated: false });
+                }
+                Err(Stopped::Stale(_)) => {}
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the run kept changing"))
+    }
+
+    /// Asks for the end of a run, in whatever state it is. Repeated, the first asker stands.
+    pub async fn cancel_run(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        actor: &str,
+        reason: &str,
+    ) -> Result<Run, Error> {
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let run = self.run(namespace, id).await?;
+            let now = self.store().ground().now;
+            let Some(asked) = run::cancel(&run, actor, reason, &now)? else { return Ok(run) };
+            match self.commit(Write::run(&asked, &now).into()).await {
+                Ok(()) => {
+                    self.touched(id);
+                    if asked.lease.is_none() {
+                        self.carry_out_cancel(&asked).await;
+                    }
+                    return self.run(namespace, id).await;
+                }
+                Err(Stopped::Stale(_)) => {}
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the run kept changing"))
+    }
+
+    /// Lets a paused run try again what it could not do.
+    pub async fn retry_run(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        actor: &str,
+        reason: &str,
+    ) -> Result<Run, Error> {
+        self.steer(namespace, id, |run, _| run::retry(run, actor, reason)).await
+    }
+
+    /// Gives the step on which a run is paused its value.
+    pub async fn skip_step(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        step: &str,
+        value: &Json,
+        actor: &str,
+        reason: &str,
+    ) -> Result<Run, Error> {
+        self.steer(namespace, id, |run, ink| {
+            run::skip(run, step, ink.value(value.clone()), actor, reason)
+        })
+        .await
+    }
+
+    /// Ends a paused run as failed.
+    pub async fn fail_run(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        actor: &str,
+        reason: &str,
+    ) -> Result<Run, Error> {
+        let now = self.store().ground().now;
+        self.steer(namespace, id, |run, _| run::fail(run, actor, reason, &now)).await
+    }
+
+    /// A person's decision: its row and its entries in one commit.
+    async fn steer(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        rule: impl Fn(&Run, &mut Ink) -> Result<Steered, Refusal>,
+    ) -> Result<Run, Error> {
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let run = self.run(namespace, id).await?;
+            let last = self.store().last_entry(run.number).await?;
+            let Some(last) = last else { return Err(Refusal::Expired.into()) };
+            let mut ink = Ink::after(self, &run.namespace, run.number, &last);
+            let steered = rule(&run, &mut ink)?;
+            let now = self.store().ground().now;
+            for event in steered.events {
+                ink.append(At::from(&now), event);
+            }
+            let mut writes = ink.take_waiting().await?;
+            writes.push(Write::run(&steered.run, &now));
+            match self.commit(Batch { writes: writes.into() }).await {
+                Ok(()) => {
+                    self.inner.dispatch.wake();
+                    return Ok(steered.run);
+                }
+                Err(Stopped::Stale(_)) => {}
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the run kept changing"))
+    }
+
+    /// Tells whoever advances the run in this process.
+    pub(crate) fn touched(&self, id: &str) {
+        match self.inner.dispatch.held(id) {
+            Some(held) => held.touch(),
+            None => self.inner.dispatch.wake(),
+        }
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    let is_fit = !name.is_empty()
+        && name.len() <= limits::KEY_BYTES_MAX
+        && !name.chars().any(char::is_control);
+    if is_fit {
+        return Ok(());
+    }
+    let text = "a name or identity has 1 to 255 bytes and no control characters";
+    Err(Error::new(Code::NameInvalid, text))
+}

@@ -1,0 +1,219 @@
+//! Runs as rows, reading: the statements, all of them with bound parameters only.
+
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use semel_core::journal::Link;
+use semel_core::run::Run;
+use semel_core::time::{Steady, Wall};
+
+use super::reader::ReadError;
+use crate::runs::read_run;
+use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, StoreError};
+
+const RUN: &str = "SELECT number, version, fence, record, sum FROM runs \
+     WHERE namespace = ?1 AND id = ?2";
+
+pub(super) fn run(
+    connection: &Connection,
+    namespace: &str,
+    id: &str,
+) -> Result<Option<Run>, ReadError> {
+    let mut statement = connection.prepare_cached(RUN)?;
+    let mut rows = statement.query(params![namespace, id])?;
+    rows.next()?.map(read).transpose()
+}
+
+pub(super) fn read(row: &SqlRow<'_>) -> Result<Run, ReadError> {
+    let record: String = row.get("record")?;
+    let run = read_run(&record, row.get("sum")?, row.get("version")?)?;
+    // Guards compare the columns; were they not those of the record, they would guard nothing.
+    if run.number != row.get::<_, i64>("number")? || run.fence != row.get::<_, u64>("fence")? {
+        return Err(StoreError::Corrupt("a run's columns differ from its record".into()).into());
+    }
+    Ok(run)
+}
+
+/// Whether a run was written as this row says. A touch may have moved its version on since.
+pub(super) fn has_run(connection: &Connection, row: &RunRow) -> rusqlite::Result<bool> {
+    let text = "SELECT version >= ?2 AND record = ?3 FROM runs WHERE number = ?1";
+    let mut statement = connection.prepare_cached(text)?;
+    let found = statement.query_row(params![row.number, row.version, row.record], |row| row.get(0));
+    Ok(found.optional()? == Some(true))
+}
+
+pub(super) fn has_number(connection: &Connection, number: i64) -> rusqlite::Result<bool> {
+    connection.prepare_cached("SELECT 1 FROM runs WHERE number = ?1")?.exists([number])
+}
+
+pub(super) fn uses_blob(
+    connection: &Connection,
+    namespace: &str,
+    digest: &str,
+    run: i64,
+) -> rusqlite::Result<bool> {
+    let text = "SELECT 1 FROM blob_uses WHERE namespace = ?1 AND digest = ?2 AND run = ?3";
+    connection.prepare_cached(text)?.exists(params![namespace, digest, run])
+}
+
+const JOURNAL: &str = "SELECT seq, link, entry FROM journal WHERE run = ?1 AND seq >= ?2 \
+     ORDER BY seq LIMIT ?3";
+
+const LAST_ENTRY: &str =
+    "SELECT seq, link, entry FROM journal WHERE run = ?1 ORDER BY seq DESC LIMIT 1";
+
+pub(super) fn journal(
+    connection: &Connection,
+    run: i64,
+    from: u64,
+    limit: usize,
+) -> Result<Vec<Inked>, ReadError> {
+    // A place beyond SQLite's numbers is beyond every journal.
+    let Ok(from) = i64::try_from(from) else { return Ok(Vec::new()) };
+    let mut statement = connection.prepare_cached(JOURNAL)?;
+    let found = statement.query_map(params![run, from, sql_limit(limit)], inked)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn last_entry(connection: &Connection, run: i64) -> Result<Option<Inked>, ReadError> {
+    let mut statement = connection.prepare_cached(LAST_ENTRY)?;
+    Ok(statement.query_row([run], inked).optional()?)
+}
+
+fn inked(row: &SqlRow<'_>) -> rusqlite::Result<Inked> {
+    Ok(Inked { seq: row.get(0)?, link: Link(row.get(1)?), text: row.get(2)? })
+}
+
+const INBOX: &str = "SELECT run, number, identity, name, payload, at, consumed FROM inbox \
+     WHERE run = ?1 AND consumed = 0 ORDER BY number";
+
+const DELIVERY: &str = "SELECT run, number, identity, name, payload, at, consumed FROM inbox \
+     WHERE run = ?1 AND identity = ?2";
+
+pub(super) fn inbox(connection: &Connection, run: i64) -> Result<Vec<Delivery>, ReadError> {
+    let mut statement = connection.prepare_cached(INBOX)?;
+    let found = statement.query_map([run], delivered)?;
+    Ok(found.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn delivery(
+    connection: &Connection,
+    run: i64,
+    identity: &str,
+) -> Result<Option<Delivery>, ReadError> {
+    let mut statement = connection.prepare_cached(DELIVERY)?;
+    Ok(statement.query_row(params![run, identity], delivered).optional()?)
+}
+
+fn delivered(row: &SqlRow<'_>) -> rusqlite::Result<Delivery> {
+    Ok(Delivery {
+        run: row.get(0)?,
+        number: row.get(1)?,
+        identity: row.get(2)?,
+        name: row.get(3)?,
+        payload: row.get(4)?,
+        at: Wall(row.get(5)?),
+        consumed: row.get(6)?,
+    })
+}
+
+pub(super) fn blob(
+    connection: &Connection,
+    namespace: &str,
+    digest: &str,
+) -> Result<Option<String>, ReadError> {
+    let text = "SELECT text FROM blobs WHERE namespace = ?1 AND digest = ?2";
+    let mut statement = connection.prepare_cached(text)?;
+    Ok(statement.query_row(params![namespace, digest], |row| row.get(0)).optional()?)
+}
+
+const DUE: &str = "SELECT number, wake_at, version, fence, record, sum FROM runs \
+     INDEXED BY runs_wake WHERE lane = ?1 AND wake_at IS NOT NULL \
+     ORDER BY wake_at, number LIMIT ?2";
+
+pub(super) fn due(
+    connection: &Connection,
+    now: Steady,
+    lane: &str,
+    limit: usize,
+) -> Result<DueRuns, ReadError> {
+    let mut statement = connection.prepare_cached(DUE)?;
+    let mut rows = statement.query(params![lane, sql_limit(limit).saturating_add(1)])?;
+    let mut due = DueRuns::default();
+    while let Some(row) = rows.next()? {
+        let wake_ms: i64 = row.get("wake_at")?;
+        if due.runs.len() == limit || wake_ms > now.ms {
+            due.next = Some(Steady { ms: wake_ms, ..now });
+            break;
+        }
+        due.runs.push(read(row)?);
+    }
+    Ok(due)
+}
+
+pub(super) fn list(connection: &Connection, query: &RunQuery) -> Result<RunPage, ReadError> {
+    let mut statement = connection.prepare_cached(&list_text(query))?;
+    let mut rows = statement.query(params![
+        query.namespace,
+        query.workflow,
+        query.key,
+        query.after.unwrap_or(i64::MAX),
+        sql_limit(query.limit).saturating_add(1),
+    ])?;
+    let mut page = RunPage::default();
+    while let Some(row) = rows.next()? {
+        if page.runs.len() == query.limit {
+            page.next = page.runs.last().map(|run| run.number);
+            break;
+        }
+        page.runs.push(read(row)?);
+    }
+    Ok(page)
+}
+
+/// A text from a closed set: what is asked for decides which index serves, never a value.
+fn list_text(query: &RunQuery) -> String {
+    let from = match query.state {
+        Some(state) if !state.is_final() => "runs INDEXED BY runs_open",
+        Some(_) | None => "runs NOT INDEXED",
+    };
+    let by_state = match query.state {
+        Some(state) if !state.is_final() => format!("AND state = '{state}' {OPEN}"),
+        Some(state) => format!("AND state = '{state}'"),
+        None => String::new(),
+    };
+    let asked = [
+        (query.namespace.is_some(), "AND namespace = ?1", "AND ?1 IS NULL"),
+        (query.workflow.is_some(), "AND workflow = ?2", "AND ?2 IS NULL"),
+        (query.key.is_some(), "AND key = ?3", "AND ?3 IS NULL"),
+    ];
+    let asked = asked.map(|(is_asked, given, open)| if is_asked { given } else { open });
+    format!(
+        "SELECT number, version, fence, record, sum FROM {from} WHERE number < ?4 {by_state} {} \
+         ORDER BY number DESC LIMIT ?5",
+        asked.join(" ")
+    )
+}
+
+/// Word for word as in the partial index, or SQLite would not know that it serves.
+const OPEN: &str = "AND state <> 'done' AND state <> 'failed' AND state <> 'cancelled' \
+     AND state <> 'expired'";
+
+const SWEEPABLE: &str = "SELECT number, version, fence, record, sum FROM runs \
+     WHERE sweep_at IS NOT NULL AND sweep_at <= ?1 ORDER BY sweep_at, number LIMIT ?2";
+
+pub(super) fn sweepable(
+    connection: &Connection,
+    now: Wall,
+    limit: usize,
+) -> Result<Vec<Run>, ReadError> {
+    let mut statement = connection.prepare_cached(SWEEPABLE)?;
+    let mut rows = statement.query(params![now.0, sql_limit(limit)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
+pub(super) fn sql_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX)
+}

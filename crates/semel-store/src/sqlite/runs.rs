@@ -1,0 +1,80 @@
+//! The runs of a store in a file, as every store keeps them.
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+use semel_core::run::Run;
+
+use super::reader::ReadError;
+use super::{Sqlite, run_rows};
+use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, StoreError};
+
+/// The format that brought the tables of runs.
+const RUNS_FORMAT: i64 = 2;
+
+impl Sqlite {
+    /// Reads about runs. A file of an older format that is only looked at has none, until somebody
+    /// opens it to write.
+    pub(super) async fn read_runs<T, F>(&self, read: F) -> Result<T, StoreError>
+    where
+        T: Default + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
+    {
+        let is_old = self.format < RUNS_FORMAT;
+        let read = move |connection: &Connection| {
+            if is_old && format(connection)? < RUNS_FORMAT {
+                return Ok(T::default());
+            }
+            read(connection)
+        };
+        self.reader.run(read).await
+    }
+}
+
+fn format(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+#[async_trait]
+impl Runs for Sqlite {
+    async fn run(&self, namespace: &str, id: &str) -> Result<Option<Run>, StoreError> {
+        let (namespace, id) = (namespace.to_owned(), id.to_owned());
+        self.read_runs(move |connection| run_rows::run(connection, &namespace, &id)).await
+    }
+
+    async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
+        self.read_runs(move |connection| run_rows::journal(connection, run, from, limit)).await
+    }
+
+    async fn last_entry(&self, run: i64) -> Result<Option<Inked>, StoreError> {
+        self.read_runs(move |connection| run_rows::last_entry(connection, run)).await
+    }
+
+    async fn inbox(&self, run: i64) -> Result<Vec<Delivery>, StoreError> {
+        self.read_runs(move |connection| run_rows::inbox(connection, run)).await
+    }
+
+    async fn delivery(&self, run: i64, identity: &str) -> Result<Option<Delivery>, StoreError> {
+        let identity = identity.to_owned();
+        self.read_runs(move |connection| run_rows::delivery(connection, run, &identity)).await
+    }
+
+    async fn blob(&self, namespace: &str, digest: &str) -> Result<Option<String>, StoreError> {
+        let (namespace, digest) = (namespace.to_owned(), digest.to_owned());
+        self.read_runs(move |connection| run_rows::blob(connection, &namespace, &digest)).await
+    }
+
+    async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
+        let (now, lane) = (self.shared.now().steady, lane.to_owned());
+        self.read_runs(move |connection| run_rows::due(connection, now, &lane, limit)).await
+    }
+
+    async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
+        let query = query.clone();
+        self.read_runs(move |connection| run_rows::list(connection, &query)).await
+    }
+
+    async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {
+        let now = self.shared.now().wall;
+        self.read_runs(move |connection| run_rows::sweepable(connection, now, limit)).await
+    }
+}

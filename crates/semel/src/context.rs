@@ -1,0 +1,273 @@
+//! What the code of a workflow works with. Everything it does outside goes through here, is
+//! recorded, and is answered from the record when the run is replayed.
+
+use std::future::{Future, IntoFuture};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use futures_util::future::{join_all, select_all};
+use futures_util::stream::{self, StreamExt};
+use semel_core::json::Json;
+use semel_core::limits;
+use semel_core::retry::Retry;
+use semel_core::time::format_duration_ms;
+use semel_engine::{Exhausted, Pending, Port, StepFault, StepFn, Work};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::{Code, Effect, Error, Failure, Semel, millis};
+
+/// A run, as its own code sees it. Cheap to clone.
+///
+/// The code may wait for what this offers and for nothing else: sockets, timers, threads and spawns
+/// belong into steps. What it does must follow from its input and from what steps returned.
+#[derive(Clone)]
+pub struct Context {
+    port: Port,
+    semel: Semel,
+}
+
+impl Context {
+    pub(crate) fn new(port: Port, semel: Semel) -> Context {
+        Context { port, semel }
+    }
+
+    /// Plain work whose value is recorded once. It may run again before that: what must happen once
+    /// outside is an [`Context::effect`].
+    pub fn step<T, F, Fut>(&self, name: &str, run: F) -> Step<T>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        Step::new(self.port.clone(), name, None, step_fn(run))
+    }
+
+    /// A call of a model: a step whose answer is shared by all calls of this run with the same
+    /// request (model, parameters, tools, messages).
+    pub fn model<T, R, F, Fut>(&self, name: &str, request: &R, run: F) -> Step<T>
+    where
+        T: Serialize + DeserializeOwned + Send,
+        R: Serialize + ?Sized,
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let request = Json::of(request).map(|json| request_digest(&json)).map_err(Error::from);
+        Step::new(self.port.clone(), name, Some(request), step_fn(run))
+    }
+
+    /// Declares one effect of this run: the same row of the ledger as when it is called alone.
+    pub fn effect(&self, action: &str) -> Effect<'_> {
+        Effect::in_run(&self.semel, action, self.port.clone())
+    }
+
+    /// Waits, for as long as it takes: the run is parked meanwhile.
+    pub async fn sleep(&self, duration: Duration) -> Result<(), Error> {
+        let id = self.port.next_id("sleep");
+        let ms = bounded(duration)?;
+        let what = format!("sleep {}", format_duration_ms(ms));
+        self.port.command(id, what, Work::Sleep { ms }).await.map(|_| ())
+    }
+
+    /// Waits for a signal of this name. One that came early is there at once; each is taken once.
+    pub async fn wait_for_signal<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
+        let payload = self.wait(name, None).await?;
+        read(&payload.expect("only a timeout gives nothing"))
+    }
+
+    /// Waits for a signal up to a time; `None` when none came.
+    pub async fn wait_for_signal_within<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        timeout: Duration,
+    ) -> Result<Option<T>, Error> {
+        let payload = self.wait(name, Some(bounded(timeout)?)).await?;
+        payload.map(|payload| read(&payload)).transpose()
+    }
+
+    fn wait(&self, name: &str, timeout_ms: Option<u64>) -> Pending {
+        let id = self.port.next_id(&format!("signal {name}"));
+        let name = name.to_owned();
+        let what = format!("signal {name}");
+        self.port.command(id, what, Work::Wait { name, timeout_ms })
+    }
+
+    /// Waits for all, at once. The results are in the order of the futures.
+    pub async fn gather<F: Future>(&self, futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
+        join_all(futures).await
+    }
+
+    /// Does the same for every item, at most so many at once. The results are in the order of the
+    /// items.
+    pub async fn map<I, F, Fut>(&self, items: I, bound: usize, each: F) -> Vec<Fut::Output>
+    where
+        I: IntoIterator,
+        F: FnMut(I::Item) -> Fut,
+        Fut: Future,
+    {
+        stream::iter(items.into_iter().map(each)).buffered(bound.max(1)).collect().await
+    }
+
+    /// Waits for the first to finish: its place and its result. Which one it was is recorded. The
+    /// others go on unseen: an effect under way is settled before the run ends.
+    pub async fn race<F>(&self, futures: impl IntoIterator<Item = F>) -> (usize, F::Output)
+    where
+        F: Future + Unpin,
+    {
+        let (output, place, _) = select_all(futures).await;
+        (place, output)
+    }
+
+    /// The time of the last thing the run learnt: the same in every replay.
+    pub fn now(&self) -> SystemTime {
+        let ms = u64::try_from(self.port.now().0).unwrap_or(0);
+        SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
+    }
+
+    /// A number from zero up to one, the same in every replay.
+    pub fn random(&self) -> f64 {
+        let bits =
+            u64::from_be_bytes(self.port.chance().as_bytes()[8..].try_into().expect("eight"));
+        // The two highest bits say that it is a UUID; of the others 53 fit into a float.
+        ((bits << 2) >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    /// A UUID, the same in every replay.
+    pub fn uuid(&self) -> uuid::Uuid {
+        self.port.chance()
+    }
+
+    /// The id of the run.
+    pub fn run_id(&self) -> &str {
+        &self.port.facts().run_id
+    }
+
+    /// The key under which the run was started.
+    pub fn key(&self) -> &str {
+        &self.port.facts().key
+    }
+
+    /// Whether what the code does now was done before: log nothing twice.
+    pub fn is_replaying(&self) -> bool {
+        self.port.is_replaying()
+    }
+}
+
+/// A step being declared. Awaiting it runs it, or returns what it came to before.
+pub struct Step<T> {
+    port: Port,
+    id: String,
+    name: String,
+    request: Option<Result<String, Error>>,
+    run: StepFn,
+    retry: Retry,
+    exhausted: Exhausted,
+    value: std::marker::PhantomData<fn() -> T>,
+}
+
+impl<T> Step<T> {
+    fn new(port: Port, name: &str, request: Option<Result<String, Error>>, run: StepFn) -> Step<T> {
+        // Given here, not when it is awaited: so the order of the code decides, not that of polls.
+        let id = port.next_id(name);
+        Step {
+            port,
+            id,
+            name: name.to_owned(),
+            request,
+            run,
+            retry: Retry::default(),
+            exhausted: Exhausted::Pause,
+            value: std::marker::PhantomData,
+        }
+    }
+
+    /// An id of its own, instead of its name and how many of that name came before.
+    pub fn id(mut self, id: &str) -> Self {
+        id.clone_into(&mut self.id);
+        self.name = id.to_owned();
+        self
+    }
+
+    /// How often and how long to try again.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// When the retries are used up, the code gets the error; otherwise the run pauses and an
+    /// operator decides.
+    pub fn or_fail(mut self) -> Self {
+        self.exhausted = Exhausted::Fail;
+        self
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> IntoFuture for Step<T> {
+    type Output = Result<T, Error>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            check_step_name(&self.name)?;
+            let work = Work::Step { run: self.run, retry: self.retry, exhausted: self.exhausted };
+            let value = match self.request {
+                None => self.port.command(self.id, "step".to_owned(), work).await?,
+                Some(request) => self.port.model(self.id, request?, work).await?,
+            };
+            read(&value.expect("a step has a value"))
+        })
+    }
+}
+
+fn step_fn<T, F, Fut>(run: F) -> StepFn
+where
+    T: Serialize + Send,
+    F: Fn() -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+{
+    Arc::new(move |_attempt| {
+        let ran = run();
+        Box::pin(async move {
+            let value = ran.await.map_err(|failure| StepFault {
+                is_final: failure.is_final(),
+                detail: failure.reason().to_owned(),
+            })?;
+            let unfit = |error: semel_core::json::JsonInvalid| StepFault {
+                detail: format!("the value cannot be stored: {error}"),
+                is_final: true,
+            };
+            Json::of(&value).map_err(unfit)
+        })
+    })
+}
+
+fn read<T: DeserializeOwned>(value: &Json) -> Result<T, Error> {
+    let unfit =
+        |error| Error::new(Code::ReceiptMismatch, format!("the value has another shape: {error}"));
+    serde_json::from_str(value.text()).map_err(unfit)
+}
+
+/// The same request gives the same digest, whatever the order of its members.
+fn request_digest(request: &Json) -> String {
+    semel_core::run::input_digest(request)
+}
+
+fn bounded(duration: Duration) -> Result<u64, Error> {
+    let ms = millis(duration);
+    if ms > limits::DURATION_MS_MAX {
+        return Err(Error::new(Code::DurationInvalid, "longer than a hundred years"));
+    }
+    Ok(ms)
+}
+
+pub(crate) fn check_step_name(name: &str) -> Result<(), Error> {
+    let fits = !name.is_empty()
+        && name.len() <= limits::NAME_BYTES_MAX
+        && !name.chars().any(|c| c.is_control() || c == '#');
+    if fits {
+        return Ok(());
+    }
+    let text = "the name of a step has 1 to 100 bytes, no `#` and no control characters";
+    Err(Error::new(Code::NameInvalid, text))
+}
