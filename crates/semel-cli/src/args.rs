@@ -174,4 +174,6 @@ pub(crate) struct Import {
 pub(crate) enum Bench {
     /// Effects a second, two durable commits each, at 1, 32 and 256 callers
     Ledger,
+    /// Steps a second, one durable row each, of runs with ten steps, at 1, 32 and 256 at once
+    Runs,
 }

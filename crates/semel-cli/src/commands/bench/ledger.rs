@@ -11,29 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use indicatif::{ProgressBar, ProgressDrawTarget};
 use rusqlite::Connection;
 use semel::{NativeKey, Semel};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::open::Place;
+use super::{Measured, percentile, progress, raw, report};
+use crate::commands::open::Place;
 use crate::exit::Failed;
 use crate::print::Printer;
-
-#[derive(Clone, Debug, Serialize)]
-struct Measured {
-    name: &'static str,
-    store: &'static str,
-    concurrency: usize,
-    per_s: f64,
-    p50_ms: f64,
-    p99_ms: f64,
-    max_ms: f64,
-    rows_per_commit: f64,
-    raw_per_s: f64,
-    ratio: f64,
-}
 
 /// What one process did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -44,15 +30,11 @@ struct Work {
 
 const CALLERS: [usize; 3] = [1, 32, 256];
 const SECONDS: u64 = 4;
-const RAW_SECONDS: u64 = 2;
 const PROCESSES: usize = 4;
 const CALLERS_EACH: usize = 16;
 
 pub(crate) async fn ledger(printer: &Printer) -> Result<(), Failed> {
-    let progress = ProgressBar::new(CALLERS.len() as u64 + 1);
-    if !printer.is_terminal() || printer.wants_json() {
-        progress.set_draw_target(ProgressDrawTarget::hidden());
-    }
+    let progress = progress(printer, CALLERS.len() as u64 + 1);
     let mut results = Vec::new();
     for callers in CALLERS {
         results.push(one_process(callers).await?);
@@ -60,39 +42,8 @@ pub(crate) async fn ledger(printer: &Printer) -> Result<(), Failed> {
     }
     results.push(several_processes().await?);
     progress.finish_and_clear();
-    if printer.wants_json() {
-        return printer.json(&json!({ "results": results }));
-    }
-    let rows: Vec<_> = results.iter().map(row).collect();
-    let headings = [
-        "",
-        "CALLERS",
-        "EFFECTS/S",
-        "P50 MS",
-        "P99 MS",
-        "MAX MS",
-        "ROWS/COMMIT",
-        "RAW ROWS/S",
-        "RATIO",
-    ];
-    printer.table(&headings, &rows);
-    printer
-        .talk("an effect is two rows; ratio = ledger rows/s over raw rows/s, same bytes and rows");
-    Ok(())
-}
-
-fn row(measured: &Measured) -> Vec<String> {
-    vec![
-        measured.name.to_owned(),
-        measured.concurrency.to_string(),
-        format!("{:.0}", measured.per_s),
-        format!("{:.2}", measured.p50_ms),
-        format!("{:.2}", measured.p99_ms),
-        format!("{:.1}", measured.max_ms),
-        format!("{:.1}", measured.rows_per_commit),
-        format!("{:.0}", measured.raw_per_s),
-        format!("{:.2}", measured.ratio),
-    ]
+    let note = "an effect is two rows; ratio = ledger rows/s over raw rows/s, same bytes and rows";
+    report(printer, "EFFECTS/S", &results, note)
 }
 
 async fn one_process(callers: usize) -> anyhow::Result<Measured> {
@@ -204,7 +155,7 @@ fn measure(
     let (commits, bytes) = ledger_shape(file)?;
     let rows = effects as f64 * 2.0;
     let rows_per_commit = rows / commits;
-    let raw_per_s = raw(file, rows_per_commit, bytes)?;
+    let raw_per_s = raw::inserts_and_updates(file, rows_per_commit, bytes)?;
     let per_s = effects as f64 / elapsed.as_secs_f64();
     Ok(Measured {
         name,
@@ -220,12 +171,6 @@ fn measure(
     })
 }
 
-fn percentile(sorted_us: &[u64], part: f64) -> f64 {
-    let last = sorted_us.len().saturating_sub(1);
-    let index = (last as f64 * part).round() as usize;
-    sorted_us.get(index).copied().unwrap_or_default() as f64 / 1_000.0
-}
-
 /// How many commits the ledger made, and how long its rows are.
 fn ledger_shape(file: &Path) -> anyhow::Result<(f64, usize)> {
     let connection = Connection::open(file)?;
@@ -233,35 +178,4 @@ fn ledger_shape(file: &Path) -> anyhow::Result<(f64, usize)> {
     let bytes = "SELECT CAST(avg(length(record)) AS INTEGER) FROM effects";
     let bytes: i64 = connection.query_row(bytes, [], |row| row.get(0))?;
     Ok((commits.max(1) as f64, usize::try_from(bytes)?))
-}
-
-/// The bare loop: half of the rows inserted, half of an earlier commit's updated, one commit.
-fn raw(beside: &Path, rows_per_commit: f64, bytes: usize) -> anyhow::Result<f64> {
-    let mut connection = Connection::open(beside.with_file_name("raw.db"))?;
-    connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.execute_batch("CREATE TABLE rows (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")?;
-    let (first, second) = ("x".repeat(bytes), "y".repeat(bytes));
-    let rows_per_commit = (rows_per_commit.round() as u64).max(1);
-    let started = Instant::now();
-    let (mut rows, mut inserted, mut updated) = (0_u64, 0_i64, 0_i64);
-    while started.elapsed() < Duration::from_secs(RAW_SECONDS) {
-        let transaction = connection.transaction()?;
-        let before = inserted;
-        for _ in 0..rows_per_commit {
-            // A row is never updated in the commit that inserts it: no effect could be, either.
-            if updated < before && rows % 2 == 1 {
-                let text = "UPDATE rows SET body = ?2 WHERE id = ?1";
-                transaction.prepare_cached(text)?.execute((updated, &second))?;
-                updated += 1;
-            } else {
-                let text = "INSERT INTO rows (id, body) VALUES (?1, ?2)";
-                transaction.prepare_cached(text)?.execute((inserted, &first))?;
-                inserted += 1;
-            }
-            rows += 1;
-        }
-        transaction.commit()?;
-    }
-    Ok(rows as f64 / started.elapsed().as_secs_f64())
 }
