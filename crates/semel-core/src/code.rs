@@ -204,14 +204,13 @@ impl Code {
             Code::TooEarly => "wait until the settle window has passed: the request may still land",
             Code::AttemptSpent => "begin with a new attempt id; this one may already have sent",
             Code::AttemptsExhausted => "decide with `semel effects resolve`, or `supersede` it",
-            Code::RetriesExhausted => {
-                "call again later: nothing was applied and the key is unchanged"
-            }
             Code::StaleFence => "stop: another attempt holds the effect now",
             Code::DeadlinePassed => "stop the call: its hard deadline is over",
             Code::PermitLapsed => "begin again: nothing was sent",
             Code::EffectFailed => "the refusal is final; `semel effects supersede` opens a new try",
-            Code::NotApplied => "call again later: nothing was applied and the key is unchanged",
+            Code::RetriesExhausted | Code::NotApplied => {
+                "call again later: nothing was applied and the key is unchanged"
+            }
             Code::Expired => {
                 "the replay window is over; `semel effects supersede` opens a new generation"
             }
@@ -247,9 +246,7 @@ impl Code {
             Code::WorkflowUnknown => "register the workflow with a worker of this process",
             Code::StoreBusy => "try again shortly; nothing was written",
             Code::StoreFull => "free disk space; nothing was acknowledged that is not durable",
-            Code::StoreUnavailable => {
-                "check the store with `semel doctor`; nothing was acknowledged"
-            }
+            Code::StoreUnavailable => "see `semel doctor`; nothing was acknowledged",
             Code::StoreCorrupt => "stop, keep the file, restore from a backup; see `semel verify`",
             Code::StoreNewer => "use the newer Semel that wrote this store",
             Code::StoreUrlInvalid => "write the store as sqlite:path/to/file.db",

@@ -90,7 +90,6 @@ async fn history(seed: u64, seen: &mut Seen) {
             2..6 => 40_000,
             _ => player.chance.next() % 2_000,
         });
-        // The stores count their boots differently, and nothing else about time.
         let ground = stores[0].ground();
         let mut batches = Vec::new();
         while batches.len() < GROUP {
@@ -225,9 +224,8 @@ impl Player {
         ground: &Ground,
     ) -> (&'static str, Vec<Write>) {
         let now = &ground.now;
-        let texts: Vec<_> = (0..self.chance.up_to(3) + 1)
-            .map(|index| format!("entry {}-{index}", self.count))
-            .collect();
+        let names = 0..self.chance.up_to(3) + 1;
+        let texts: Vec<_> = names.map(|index| format!("entry {}-{index}", self.count)).collect();
         let texts: Vec<_> = texts.iter().map(String::as_str).collect();
         let mut writes = entries(run, last, &texts);
         if let Some(last) = last.filter(|_| self.chance.one_in(2)) {
@@ -243,8 +241,7 @@ impl Player {
             writes.push(self.consume(run));
         }
         let waits = || {
-            let due = self.count % 2 == 0;
-            let due = due.then(|| At::from(now).plus(20_000));
+            let due = (self.count % 2 == 0).then(|| At::from(now).plus(20_000));
             vec![Wait { id: "s#0".into(), on: On::Signal("go".into()), due }]
         };
         match self.chance.up_to(4) {
@@ -351,6 +348,9 @@ fn drop_run(run: &Run, version: u64, row: Option<RunRow>) -> Write {
     Write::DropRun { namespace, id, number, version, row }
 }
 
+/// Journal, last entry, inbox, and deliveries by identity.
+type Belongings = (Vec<Inked>, Option<Inked>, Vec<Delivery>, Vec<Option<Delivery>>);
+
 /// Everything about runs that can be read.
 #[derive(Debug, PartialEq)]
 struct Snapshot {
@@ -358,7 +358,7 @@ struct Snapshot {
     by_state: Vec<usize>,
     due: Vec<DueRuns>,
     sweepable: Vec<Run>,
-    belongings: Vec<(Vec<Inked>, Option<Inked>, Vec<Delivery>, Vec<Option<Delivery>>)>,
+    belongings: Vec<Belongings>,
     blobs: Vec<Option<String>>,
 }
 
@@ -373,7 +373,7 @@ async fn snapshot(store: &Subject) -> Snapshot {
         by_state.push(list(Some(state)).await.len());
     }
     let mut due = Vec::new();
-    for (lane, limit) in [("w", 100), ("v", 1), ("v", 100), ("", 100)] {
+    for (lane, limit) in LANES {
         let mut found = store.due_runs(lane, limit).await.expect("due runs");
         // The stores count their boots differently.
         found.next.iter_mut().for_each(|next| next.boot = 0);
@@ -398,3 +398,6 @@ async fn snapshot(store: &Subject) -> Snapshot {
     let sweepable = store.sweepable_runs(1_000).await.expect("runs to sweep");
     Snapshot { runs, by_state, due, sweepable, belongings, blobs }
 }
+
+const LANES: [(&str, usize); 4] =
+    [("default/w", 100), ("default/v", 1), ("default/v", 100), ("", 100)];

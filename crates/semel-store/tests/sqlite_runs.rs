@@ -86,7 +86,7 @@ fn a_store_of_the_first_format_can_be_looked_at_and_stays_as_it_is() {
     assert!(block_on(has(&reader, "k")));
     assert_eq!(block_on(reader.run("default", "r")), Ok(None));
     assert_eq!(block_on(reader.list_runs(&RunQuery::everywhere(9))).expect("runs").runs, []);
-    assert_eq!(block_on(reader.due_runs("w", 9)).expect("runs").runs, []);
+    assert_eq!(block_on(reader.due_runs("default/w", 9)).expect("runs").runs, []);
     assert_eq!(block_on(reader.audit_runs(0, 9)).expect("an audit").problems, [""; 0]);
     let refused = write(&reader, vec![]);
     assert!(matches!(refused, Err(CommitError::Failed(StoreError::Unavailable(_)))), "{refused:?}");
@@ -109,7 +109,7 @@ fn after_a_reboot_every_run_with_a_time_is_due() {
     let asleep = parked(&asleep, None, &store.ground());
     write(&store, vec![Write::run(&asleep, &store.ground().now)]).expect("a park");
     let due = |store: &Sqlite| {
-        let due = block_on(store.due_runs("w", 9)).expect("due runs").runs;
+        let due = block_on(store.due_runs("default/w", 9)).expect("due runs").runs;
         due.into_iter().map(|run| run.key).collect::<Vec<_>>()
     };
     assert_eq!(due(&store), [""; 0]);

@@ -4,7 +4,7 @@
 //! Commands are matched by identity: the name and how many of that name came before, or an id of
 //! the author's own. So an unrelated step that is inserted does not shift the others.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::code::Code;
 use crate::journal::{At, Event, Fault, Outcome, Value};
@@ -13,7 +13,7 @@ use crate::limits;
 /// Gives commands their identity, in the order in which the code asks.
 #[derive(Debug, Default)]
 pub struct Ordinals {
-    by_name: HashMap<String, u32>,
+    by_name: BTreeMap<String, u32>,
 }
 
 impl Ordinals {
@@ -36,9 +36,9 @@ impl Ordinals {
 /// Commands that were issued and not answered yet.
 #[derive(Debug, Default)]
 pub struct Course {
-    open: HashMap<String, Issued>,
+    open: BTreeMap<String, Issued>,
     /// Ids of the author's own that were used: each names one command.
-    named: HashSet<String>,
+    named: BTreeSet<String>,
 }
 
 /// An open command, with what the journal knows of it.

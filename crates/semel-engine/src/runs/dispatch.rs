@@ -57,9 +57,16 @@ impl Drop for Slot {
     fn drop(&mut self) {
         // Whoever waits for a driver that ended without a word asks the store.
         self.held.leave_unsaid();
-        lock(&self.dispatch.state).held.remove(&self.id);
+        let mut state = lock(&self.dispatch.state);
+        let was_full = state.held.len() >= limits::RUNS_HELD_MAX;
+        state.held.remove(&self.id);
+        drop(state);
         self.dispatch.freed.notify_waiters();
-        self.dispatch.wake.notify_one();
+        // Otherwise the loop looks soon enough: asking at the end of each run would cost more than
+        // the run. But what was delivered while the driver left would be heard by nobody.
+        if was_full || self.held.was_touched() {
+            self.dispatch.wake();
+        }
     }
 }
 

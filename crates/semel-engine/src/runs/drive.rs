@@ -209,7 +209,7 @@ impl Driver {
             desk.now = Some(desk.now.map_or(at, |before| later(before, at)));
             desk.course.deliver(place.seq, at, &event)
         };
-        match delivered.map_err(diverged)? {
+        match delivered.map_err(|divergence| diverged(&divergence))? {
             Delivered::Noted | Delivered::Cancelled => Ok(()),
             Delivered::Answer { id, answer } => {
                 self.close(&id);
@@ -377,7 +377,7 @@ fn panicked() -> Halt {
     pause(None, Code::Panicked, "the body of the workflow panicked")
 }
 
-fn diverged(divergence: Divergence) -> Halt {
+fn diverged(divergence: &Divergence) -> Halt {
     let id = Some(divergence.id.clone());
     pause(id, divergence.code_kind, divergence.to_string())
 }

@@ -56,6 +56,11 @@ impl Held {
         self.touched.swap(false, Ordering::AcqRel)
     }
 
+    /// Whether it was touched and the driver has not seen it.
+    pub(crate) fn was_touched(&self) -> bool {
+        self.touched.load(Ordering::Acquire)
+    }
+
     /// The driver has ended.
     pub(crate) fn leave(&self, left: Left) {
         self.left.send_replace(Some(left));

@@ -135,9 +135,9 @@ pub async fn a_delivery_makes_a_parked_run_due(store: Subject) {
     let run = running(&*store, "k", 1, &[]).await;
     let parked = super::making_runs::parked(&run, None, &ground);
     write(&*store, change(&parked, &ground)).await;
-    assert!(store.due_runs("w", 9).await.expect("due runs").runs.is_empty());
+    assert!(store.due_runs("default/w", 9).await.expect("due runs").runs.is_empty());
     write(&*store, Write::Deliver(delivery(&run, "d", "1"))).await;
-    let due = store.due_runs("w", 9).await.expect("due runs").runs;
+    let due = store.due_runs("default/w", 9).await.expect("due runs").runs;
     assert_eq!(due.iter().map(|run| run.version).collect::<Vec<_>>(), [parked.version + 1]);
 }
 

@@ -67,11 +67,11 @@ pub async fn a_touch_makes_a_parked_run_due(store: Subject) {
     let held = running(&*store, "k", 1, &[]).await;
     let asleep = parked(&held, None, &ground);
     write(&*store, change(&asleep, &ground)).await;
-    let due = store.due_runs("w", 10).await.expect("due runs");
+    let due = store.due_runs("default/w", 10).await.expect("due runs");
     assert_eq!((due.runs.len(), due.next), (0, None), "it waits for a signal alone");
     write(&*store, touch(&asleep, &ground)).await;
     let touched = Run { version: asleep.version + 1, ..asleep };
-    let due = store.due_runs("w", 10).await.expect("due runs");
+    let due = store.due_runs("default/w", 10).await.expect("due runs");
     assert_eq!((due.runs, due.next), (vec![touched.clone()], None));
     assert_eq!(stored(&*store, &touched).await, Some(touched));
 }
@@ -80,11 +80,11 @@ pub async fn a_touch_makes_a_parked_run_due(store: Subject) {
 pub async fn a_touch_makes_a_park_on_what_was_before_stale(store: Subject) {
     let ground = store.ground();
     let held = running(&*store, "k", 1, &[]).await;
-    let before = store.due_runs("w", 10).await.expect("due runs");
+    let before = store.due_runs("default/w", 10).await.expect("due runs");
     assert!(before.runs.is_empty() && before.next.is_some(), "{before:?}");
     let unaware = parked(&held, None, &ground);
     write(&*store, touch(&held, &ground)).await;
-    assert_eq!(store.due_runs("w", 10).await, Ok(before));
+    assert_eq!(store.due_runs("default/w", 10).await, Ok(before));
     refused(&*store, vec![change(&unaware, &ground)]).await;
     let seen = stored(&*store, &held).await.expect("a run");
     assert_eq!(seen, Run { version: held.version + 1, ..held });
@@ -104,7 +104,7 @@ pub async fn a_touch_never_fails(store: Subject) {
     let missing = new_run("missing", 2, &ground);
     write(&*store, touch(&missing, &ground)).await;
     assert_eq!(stored(&*store, &missing).await, None);
-    assert_eq!(store.due_runs("w", 10).await.expect("due runs").runs, []);
+    assert_eq!(store.due_runs("default/w", 10).await.expect("due runs").runs, []);
 }
 
 /// Only who holds the run under its newest fence, and has written what it says, passes.

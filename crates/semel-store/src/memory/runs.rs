@@ -152,13 +152,23 @@ impl Tables {
     /// The batch stands.
     pub(super) fn keep(&mut self) {
         let Tables { runs, names, journal, inbox, blobs, uses } = self;
-        (runs.keep(), names.keep(), journal.keep(), inbox.keep(), blobs.keep(), uses.keep());
+        runs.keep();
+        names.keep();
+        journal.keep();
+        inbox.keep();
+        blobs.keep();
+        uses.keep();
     }
 
     /// The batch never was.
     pub(super) fn undo(&mut self) {
         let Tables { runs, names, journal, inbox, blobs, uses } = self;
-        (runs.undo(), names.undo(), journal.undo(), inbox.undo(), blobs.undo(), uses.undo());
+        runs.undo();
+        names.undo();
+        journal.undo();
+        inbox.undo();
+        blobs.undo();
+        uses.undo();
     }
 }
 

@@ -41,7 +41,7 @@ impl Sqlite {
         for (number, namespace, id) in names {
             let problem = match self.chain_problem(number, &namespace, &id).await? {
                 Some(problem) => Some(problem),
-                None => self.blob_problem(number).await?,
+                None => self.blob_problem(number, &namespace).await?,
             };
             let named = problem.map(|problem| format!("run {number} ({id}): {problem}"));
             audit.problems.extend(named);
@@ -81,11 +81,15 @@ impl Sqlite {
         }
     }
 
-    async fn blob_problem(&self, number: i64) -> Result<Option<String>, StoreError> {
+    async fn blob_problem(
+        &self,
+        number: i64,
+        namespace: &str,
+    ) -> Result<Option<String>, StoreError> {
         let mut after = String::new();
         loop {
-            let from = after.clone();
-            let read = move |connection: &Connection| blobs(connection, number, &from);
+            let (namespace, from) = (namespace.to_owned(), after.clone());
+            let read = move |connection: &Connection| blobs(connection, number, &namespace, &from);
             let found = self.read_runs(read).await?;
             for (digest, text) in &found {
                 let is_whole = text.as_deref().map(|text| blob_digest(text) == *digest);
@@ -159,16 +163,19 @@ fn compare(row: &SqlRow<'_>, run: &Run, now: &Moment) -> rusqlite::Result<Option
 
 const BLOBS_OF: &str = "SELECT used.digest, blobs.text FROM blob_uses AS used LEFT JOIN blobs \
      ON blobs.namespace = used.namespace AND blobs.digest = used.digest \
-     WHERE used.run = ?1 AND used.digest > ?2 ORDER BY used.digest LIMIT ?3";
+     WHERE used.run = ?1 AND used.namespace = ?2 AND used.digest > ?3 \
+     ORDER BY used.digest LIMIT ?4";
 
 fn blobs(
     connection: &Connection,
     run: i64,
+    namespace: &str,
     after: &str,
 ) -> Result<Vec<(String, Option<String>)>, ReadError> {
     let mut statement = connection.prepare_cached(BLOBS_OF)?;
-    let found = statement
-        .query_map(params![run, after, sql_limit(BLOBS)], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let found = statement.query_map(params![run, namespace, after, sql_limit(BLOBS)], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?;
     Ok(found.collect::<Result<_, _>>()?)
 }
 
