@@ -2,3 +2,9 @@
 
 mod basics;
 mod common;
+mod doubts;
+mod failing;
+mod replay;
+mod together;
+mod values;
+mod waits;

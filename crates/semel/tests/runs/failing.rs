@@ -1,0 +1,151 @@
+//! Steps and effects that fail: retries with caps, pauses, and what operators decide.
+
+use semel::{Code, Context, Error, Failure, RunState};
+
+use crate::common::{AT_ONCE, Count, Place, entries, reaches};
+
+async fn always_fails(ctx: Context, (): ()) -> Result<u32, Error> {
+    let step = ctx.step("flaky", || async { Err::<u32, _>(Failure::unknown("no luck")) });
+    let value = step.retry(AT_ONCE).await?;
+    Ok(value + 1)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_r3_used_up_retries_pause_the_run_and_an_operator_may_retry_or_skip() {
+    let place = Place::new();
+    let semel = place.open().await;
+    semel.worker().workflow("w", always_fails).start().unwrap();
+    let run = semel.start("w").key("k").input(&()).run().await.unwrap();
+    reaches(&run, RunState::Paused).await;
+    let pause = run.status().await.unwrap().paused.unwrap();
+    assert_eq!((pause.code.as_str(), pause.id.as_deref()), ("retries_exhausted", Some("flaky#0")));
+    assert_eq!(pause.detail, "failed 3 times, at last: no luck");
+    let failed = ["started", "taken", "step_failed", "step_failed", "step_failed", "paused"];
+    assert_eq!(entries(&semel, &run).await, failed);
+
+    run.retry("ann", "try once more").await.unwrap();
+    reaches(&run, RunState::Paused).await;
+    let names = entries(&semel, &run).await;
+    assert_eq!(names.iter().filter(|name| **name == "step_failed").count(), 6);
+
+    let other = run.skip("other#0", &1, "ann", "known").await.unwrap_err();
+    assert_eq!(other.code(), Code::NotPaused);
+    run.skip("flaky#0", &41, "ann", "known from the log").await.unwrap();
+    assert_eq!(run.result::<u32>().await.unwrap(), 42);
+    let again = run.skip("flaky#0", &0, "ann", "again").await.unwrap_err();
+    assert_eq!(again.code(), Code::RunFinished);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workflow_may_ask_for_the_error_instead() {
+    let place = Place::new();
+    let semel = place.open().await;
+    let handled = |ctx: Context, ()| async move {
+        let step = ctx.step("flaky", || async { Err::<u32, _>(Failure::unknown("no luck")) });
+        match step.retry(AT_ONCE).or_fail().await {
+            Err(error) if error.code() == Code::RetriesExhausted => Ok("handled".to_owned()),
+            other => Ok(format!("{other:?}")),
+        }
+    };
+    semel.worker().workflow("w", handled).start().unwrap();
+    let run = semel.start("w").key("k").input(&()).run().await.unwrap();
+    assert_eq!(run.result::<String>().await.unwrap(), "handled");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_not_retried_and_fails_the_run_unless_it_is_handled() {
+    let (place, ran) = (Place::new(), Count::default());
+    let semel = place.open().await;
+    let count = ran.clone();
+    let refused = move |ctx: Context, ()| {
+        let count = count.clone();
+        async move {
+            let step = ctx.step("refused", move || {
+                count.up();
+                async move { Err::<u32, _>(Failure::refused("no such customer")) }
+            });
+            step.retry(AT_ONCE).await
+        }
+    };
+    semel.worker().workflow("w", refused).start().unwrap();
+    let run = semel.start("w").key("k").input(&()).run().await.unwrap();
+    let error = run.result::<u32>().await.unwrap_err();
+    assert_eq!((error.code(), error.detail()), (Code::StepFailed, "no such customer"));
+    assert_eq!(run.state().await.unwrap(), RunState::Failed);
+    assert_eq!(ran.get(), 1);
+    let again = semel.start("w").key("k").input(&()).run().await.unwrap();
+    assert_eq!(again.result::<u32>().await.unwrap_err(), error, "the same answer again");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_effect_that_is_never_applied_pauses_and_goes_on_under_the_same_key() {
+    let (place, sent) = (Place::new(), Count::default());
+    let semel = place.open().await;
+    let count = sent.clone();
+    let send = move |ctx: Context, ()| {
+        let count = count.clone();
+        async move {
+            let effect = ctx.effect("mail").key(["k"]).retry(AT_ONCE);
+            let sent = effect.call(move |intent| {
+                let number = count.up();
+                async move {
+                    if number <= 3 {
+                        return Err(Failure::not_applied("refused connection"));
+                    }
+                    Ok(intent.downstream_key().to_owned())
+                }
+            });
+            sent.await
+        }
+    };
+    semel.worker().workflow("w", send).start().unwrap();
+    let run = semel.start("w").key("k").input(&()).run().await.unwrap();
+    reaches(&run, RunState::Paused).await;
+    assert_eq!(run.status().await.unwrap().paused.unwrap().code, "retries_exhausted");
+    run.retry("ann", "the server is back").await.unwrap();
+    let key = run.result::<String>().await.unwrap();
+    let row = semel.find("mail", "k").await.unwrap().unwrap();
+    assert_eq!(row.plan.unwrap().downstream_key, key);
+    assert_eq!((row.attempts.len(), sent.get()), (4, 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_r9_a_failure_between_two_effects_repeats_only_the_second() {
+    let (place, tickets, mails) = (Place::new(), Count::default(), Count::default());
+    let semel = place.open().await;
+    let (ticket, mail) = (tickets.clone(), mails.clone());
+    let both = move |ctx: Context, ()| {
+        let (ticket, mail) = (ticket.clone(), mail.clone());
+        async move {
+            let made = ctx.effect("ticket").key(["k"]).call(move |_| {
+                let number = ticket.up();
+                async move { Ok::<_, Failure>(number) }
+            });
+            made.await?;
+            let sent =
+                ctx.effect("mail").key(["k"]).retry(AT_ONCE).call(move |_| {
+                    let number = mail.up();
+                    async move {
+                        if number <= 3 { Err(Failure::not_applied("down")) } else { Ok(number) }
+                    }
+                });
+            sent.await
+        }
+    };
+    semel.worker().workflow("w", both).start().unwrap();
+    let run = semel.start("w").key("k").input(&()).run().await.unwrap();
+    reaches(&run, RunState::Paused).await;
+    run.retry("ann", "up again").await.unwrap();
+    run.result::<u32>().await.unwrap();
+    assert_eq!((tickets.get(), mails.get()), (1, 4));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_input_of_another_shape_fails_the_run_with_a_clear_error() {
+    let place = Place::new();
+    let semel = place.open().await;
+    let typed = |_ctx: Context, number: u32| async move { Ok(number) };
+    semel.worker().workflow("w", typed).start().unwrap();
+    let run = semel.start("w").key("k").input("seven").run().await.unwrap();
+    assert_eq!(run.result::<u32>().await.unwrap_err().code(), Code::InputInvalid);
+}
