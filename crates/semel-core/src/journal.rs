@@ -99,6 +99,9 @@ pub enum Event {
         id: String,
         what: String,
         result: Outcome,
+        /// The receipt was there before: the ledger caught a repeat, and nothing was sent.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        repeat: bool,
     },
     /// A timer was due.
     Fired {

@@ -151,6 +151,15 @@ impl Engine {
     /// Performs an effect once, or returns what became of it before. Dropping the future detaches
     /// from the attempt and never cuts it.
     pub async fn call(&self, call: Call, doer: Arc<Doer>) -> Result<Json, Error> {
+        self.call_telling(call, doer).await.map(|(receipt, _)| receipt)
+    }
+
+    /// Like [`Engine::call`]; also tells whether the receipt was there before.
+    pub(crate) async fn call_telling(
+        &self,
+        call: Call,
+        doer: Arc<Doer>,
+    ) -> Result<(Json, bool), Error> {
         check(&call, &doer)?;
         if runs::is_in_body() {
             let text = "an effect was called in the body of a workflow; call it by its context";
@@ -161,7 +170,7 @@ impl Engine {
         loop {
             let ask = call.ask(&doer);
             let armed = match self.begin_under(ask, call.hold_ms, call.guard).await {
-                Ok(Answer::Replay(receipt)) => return Ok(receipt),
+                Ok(Answer::Replay(receipt)) => return Ok((receipt, budget.sends == 0)),
                 Ok(Answer::Failed(reason)) => return Err(Error::new(Code::EffectFailed, reason)),
                 Ok(Answer::Attempt(armed)) => {
                     budget.sends += 1;
@@ -184,7 +193,8 @@ impl Engine {
             let now = self.store().ground().now;
             match filed.state {
                 State::Done => {
-                    return Ok(filed.effect.receipt().expect("done has a receipt").clone());
+                    let receipt = filed.effect.receipt().expect("done has a receipt");
+                    return Ok((receipt.clone(), false));
                 }
                 State::Failed => {
                     let reason = filed.effect.failure().unwrap_or_default();

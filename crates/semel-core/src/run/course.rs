@@ -127,7 +127,7 @@ impl Course {
     /// Takes in one entry. Its command must have been issued, and must be the same.
     pub fn deliver(&mut self, seq: u64, at: At, event: &Event) -> Result<Delivered, Divergence> {
         match event {
-            Event::Step { id, what, result, .. } | Event::Effect { id, what, result } => {
+            Event::Step { id, what, result, .. } | Event::Effect { id, what, result, .. } => {
                 let answer = match result {
                     Outcome::Value(value) => Answer::Value(value.clone()),
                     Outcome::Fault(fault) => Answer::Fault(fault.clone()),

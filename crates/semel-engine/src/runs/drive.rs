@@ -68,9 +68,10 @@ pub(crate) enum Happened {
         id: String,
         result: Result<Json, StepFault>,
     },
+    /// With whether the receipt was there before.
     Settled {
         id: String,
-        result: Result<Json, Error>,
+        result: Result<(Json, bool), Error>,
     },
     Durable,
     /// A timer may be due.

@@ -105,16 +105,21 @@ impl Driver {
     }
 
     fn start_step(&mut self, id: String) {
-        let known = self.issued(&id);
-        let now = self.engine.store().ground().now;
-        if let Some(retry_at) = known.retry_at.filter(|at| !at.is_reached(&now)) {
+        let (failed, retry_at) = {
+            let desk = lock(&self.desk);
+            let known = desk.course.open(&id).expect("an unanswered command is open");
+            (known.failed, known.retry_at)
+        };
+        if let Some(retry_at) = retry_at
+            && !retry_at.is_reached(&self.engine.store().ground().now)
+        {
             self.timers.set(&id, retry_at, Purpose::Retry);
             return;
         }
         let Work::Step { run, .. } = &self.works[&id] else { unreachable!("it is a step") };
         let run = run.clone();
         let attempt = async move {
-            let attempt = AssertUnwindSafe(async { run(known.failed + 1).await });
+            let attempt = AssertUnwindSafe(async { run(failed + 1).await });
             let panicked = || StepFault { detail: "the step panicked".into(), is_final: false };
             let result = attempt.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
             Happened::Stepped { id, result }
@@ -136,7 +141,7 @@ impl Driver {
         });
         let engine = self.engine.clone();
         let attempt = async move {
-            let result = engine.call(*call, doer).await;
+            let result = engine.call_telling(*call, doer).await;
             Happened::Settled { id, result }
         };
         self.effects.push(attempt.boxed());
@@ -144,15 +149,17 @@ impl Driver {
 
     async fn stepped(&mut self, id: String, result: Result<Json, StepFault>) -> Result<(), Halt> {
         let known = self.issued(&id);
-        let (what, attempts) = (known.what.clone(), known.failed + 1);
+        let attempts = known.failed + 1;
         let fault = match result {
             Ok(value) => {
                 let result = Outcome::Value(self.ink.value(value));
+                let what = known.what;
                 self.happen(Event::Step { id, what, attempts, result }).await?;
                 return Ok(());
             }
             Err(fault) => fault,
         };
+        let what = known.what.clone();
         let failure = |code: Code, detail: &str| Fault {
             code: code.as_str().to_owned(),
             detail: detail.to_owned(),
@@ -193,11 +200,15 @@ impl Driver {
         }
     }
 
-    async fn settled(&mut self, id: String, result: Result<Json, Error>) -> Result<(), Halt> {
+    async fn settled(
+        &mut self,
+        id: String,
+        result: Result<(Json, bool), Error>,
+    ) -> Result<(), Halt> {
         let error = match result {
-            Ok(receipt) => {
+            Ok((receipt, repeat)) => {
                 let result = Outcome::Value(self.ink.value(receipt));
-                return self.end_effect(id, result).await;
+                return self.end_effect(id, result, repeat).await;
             }
             Err(error) => error,
         };
@@ -219,13 +230,13 @@ impl Driver {
                 self.look_again(&id, Some(limits::POLL_MS));
                 Ok(())
             }
-            _ => self.end_effect(id, Outcome::Fault(fault(&error))).await,
+            _ => self.end_effect(id, Outcome::Fault(fault(&error)), false).await,
         }
     }
 
-    async fn end_effect(&mut self, id: String, result: Outcome) -> Result<(), Halt> {
+    async fn end_effect(&mut self, id: String, result: Outcome, repeat: bool) -> Result<(), Halt> {
         let what = self.issued(&id).what;
-        self.happen(Event::Effect { id, what, result }).await.map(|_| ())
+        self.happen(Event::Effect { id, what, result, repeat }).await.map(|_| ())
     }
 
     /// Somebody else settles the effect: whoever does wakes the run, and this is only patience.

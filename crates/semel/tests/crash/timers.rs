@@ -29,7 +29,7 @@ async fn start_all(semel: &Semel, workflow: &'static str, count: u32) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn inv_i13_ten_thousand_timers_and_a_thousand_waits_survive_kill_9() {
+async fn req_a4_ten_thousand_timers_and_a_thousand_waits_survive_kill_9() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}/semel.db", folder.path().display());
     let semel = Semel::open(&url).await.expect("the store opens");

@@ -75,7 +75,7 @@ async fn a_workflow_may_go_on_with_the_doubt() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn req_r2_a_lost_answer_under_a_native_key_is_resent_within_the_run() {
+async fn req_s5_a_lost_answer_is_resent_under_the_same_key_and_both_attempts_are_kept() {
     let (place, sent) = (Place::new(), Count::default());
     let semel = place.open().await;
     let count = sent.clone();

@@ -78,7 +78,7 @@ async fn a_refusal_is_not_retried_and_fails_the_run_unless_it_is_handled() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_effect_that_is_never_applied_pauses_and_goes_on_under_the_same_key() {
+async fn req_a5_an_operator_who_resumes_by_hand_keeps_the_key() {
     let (place, sent) = (Place::new(), Count::default());
     let semel = place.open().await;
     let count = sent.clone();

@@ -5,6 +5,7 @@ mod common;
 mod doubts;
 mod failing;
 mod replay;
+mod rows;
 mod together;
 mod values;
 mod waits;

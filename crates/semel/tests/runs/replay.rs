@@ -164,7 +164,7 @@ async fn req_k4_a_key_that_changes_between_replays_is_stopped_before_the_send() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_body_that_waits_for_something_else_is_paused() {
+async fn req_r6_a_body_that_reaches_outside_its_steps_is_paused() {
     let place = Place::new();
     let semel = place.open().await;
     let sleepy = |_ctx: Context, ()| async move {
