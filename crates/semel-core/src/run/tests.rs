@@ -168,3 +168,60 @@ fn a_deadline_wakes_a_run_that_waits_for_longer() {
     let parked = park(&run, 1, vec![wait(None)]).unwrap();
     assert_eq!(parked.wake_at(&at(50)).map(|at| at.ms), Some(60));
 }
+
+/// Every state, reached as its first example, times every wish.
+fn drawn() -> String {
+    use std::fmt::Write;
+    let mut page = String::from(
+        "# The states of a run\n\nDrawn by `crates/semel-core/src/run/tests.rs`; `UPDATE_DOCS=1` \
+         rewrites it. A state is derived from\nthe run's record, never set. Whoever holds a run \
+         acts under its fence; a stale one is refused.\n",
+    );
+    let mut seen = Vec::new();
+    for (run, state, ..) in every_state() {
+        if seen.contains(&state) {
+            continue;
+        }
+        seen.push(state);
+        writeln!(page, "\n## {state}\n\n| wish | becomes |\n|---|---|").unwrap();
+        for (wish, answer) in wishes(&run) {
+            let answer = match answer {
+                Ok(next) => next.state().to_string(),
+                Err(refusal) => format!("refused: `{}`", refusal.code()),
+            };
+            writeln!(page, "| {wish} | {answer} |").unwrap();
+        }
+    }
+    page
+}
+
+fn wishes(run: &Run) -> Vec<(&'static str, Result<Run, Refusal>)> {
+    let fence = run.fence;
+    let steered = |steered: Result<Steered, Refusal>| steered.map(|steered| steered.run);
+    vec![
+        ("take, before the lease ends", take(run, &worker("b"), &at(50))),
+        ("take, after it", take(run, &worker("b"), &at(500))),
+        ("renew", renew(run, fence, 100, &at(50))),
+        ("park, waiting for a signal", park(run, fence, vec![wait(None)])),
+        ("let go", park(run, fence, Vec::new())),
+        ("pause", pause(run, fence, stop())),
+        ("finish", finish(run, fence, How::Done, &at(50))),
+        ("the holder is dead", freed(run, "a").ok_or(Refusal::NotDue)),
+        ("cancel", cancel(run, "ann", "no", &at(50)).map(|asked| asked.unwrap_or(run.clone()))),
+        ("operator: retry", steered(retry(run, "ann", "mended"))),
+        ("operator: skip", steered(skip(run, "s#0", Value::Json(Json::null()), "ann", "known"))),
+        ("operator: fail", steered(fail(run, "ann", "give up", &at(50)))),
+    ]
+}
+
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the page lies in a file; the rules touch none")]
+fn the_machine_is_drawn() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/machines/run.md");
+    let page = drawn();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &page).unwrap();
+    }
+    let stored = std::fs::read_to_string(path).unwrap_or_default();
+    assert_eq!(stored, page, "run the tests of semel-core with UPDATE_DOCS=1");
+}
