@@ -174,6 +174,13 @@ pub(crate) struct Import {
 pub(crate) enum Bench {
     /// Effects a second, two durable commits each, at 1, 32 and 256 callers
     Ledger,
-    /// Steps a second, one durable row each, of runs with ten steps, at 1, 32 and 256 at once
-    Runs,
+    /// Steps a second, one durable row each, at 1, 32 and 256 runs at once
+    Runs {
+        /// Steps of one run
+        #[arg(long, default_value_t = 10)]
+        steps: u32,
+        /// Finished runs that are in the store before
+        #[arg(long, default_value_t = 0)]
+        finished: u32,
+    },
 }

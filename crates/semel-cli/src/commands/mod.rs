@@ -34,7 +34,9 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         Command::Verify => verify::run(&place, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
         Command::Bench(Bench::Ledger) => bench::ledger(printer).await,
-        Command::Bench(Bench::Runs) => bench::runs(printer).await,
+        Command::Bench(Bench::Runs { steps, finished }) => {
+            bench::runs(printer, steps, finished).await
+        }
         Command::BenchWorker { seconds, callers, prefix } => {
             bench::worker(&place, seconds, callers, &prefix, printer).await
         }
