@@ -67,7 +67,8 @@ async fn an_accepted_mail_is_kept_under_the_id_of_its_intent() {
     assert_eq!(kept[0].to, ["ada@customer.example"]);
     assert!(kept[0].text.contains("Your request is now ticket T-1."), "{}", kept[0].text);
     let effect = world.semel.find("ack-mail", ["ada@customer.example"]).await.unwrap().unwrap();
-    assert!(sent.message_id.contains(effect.downstream_key.as_str()), "{sent:?}");
+    let plan = effect.plan.expect("it was begun");
+    assert!(sent.message_id.contains(&plan.downstream_key), "{sent:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

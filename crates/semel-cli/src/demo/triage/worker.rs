@@ -72,7 +72,7 @@ async fn trigger(semel: &Semel, request: &str) -> Result<RunHandle, semel::Error
     let inbound = Inbound {
         request_id: request.to_owned(),
         sender: "ada@customer.example".to_owned(),
-        subject: "The printer is on fire".to_owned(),
+        subject: format!("{request}: the printer is on fire"),
         text: "It began after lunch.".to_owned(),
     };
     semel.start("triage").key([format!("event-{request}")]).input(&inbound).run().await
