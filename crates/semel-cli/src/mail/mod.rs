@@ -1,7 +1,8 @@
 //! A small mail server: it speaks SMTP, keeps what it accepts in a file, and delivers nothing.
 //!
-//! The recipient tells it how to behave: `refused@…` does not exist (550), `later@…` is busy (451),
-//! and a mail for `hang@…` is accepted, but its sender never gets to know.
+//! The recipient tells it how to behave: `refused@…` does not exist (550), `later@…` is busy (451).
+//! A mail for `hang@…` or `cut@…` is accepted, but its sender never gets to know: it hears nothing
+//! more, or the connection ends.
 
 #[cfg(test)]
 mod tests;
@@ -145,7 +146,8 @@ impl Session {
             text.push('\n');
             anyhow::ensure!(text.len() <= MAIL_BYTES_MAX, "the mail is too large");
         }
-        let hangs = self.to.iter().any(|to| to.starts_with("hang@"));
+        let is_for = |name: &str| self.to.iter().any(|to| to.starts_with(name));
+        let (hangs, cuts) = (is_for("hang@"), is_for("cut@"));
         let mail = Mail {
             message_id: header(&text, "message-id"),
             from: self.from.take().unwrap_or_default(),
@@ -156,6 +158,7 @@ impl Session {
         if hangs {
             tokio::time::sleep(LIFE_MAX).await;
         }
+        anyhow::ensure!(!cuts, "the connection is cut as scripted");
         self.say("250 accepted").await
     }
 

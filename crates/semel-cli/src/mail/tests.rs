@@ -96,10 +96,13 @@ async fn a_server_that_is_not_there_has_taken_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mail_that_is_accepted_without_a_word_is_in_doubt_and_not_sent_again() {
     let world = World::start().await;
-    let cut = world.send("hang@customer.example").await.unwrap_err();
-    assert_eq!(cut.code(), Code::InDoubt, "{cut}");
-    assert_eq!(world.state("hang@customer.example").await, "in_doubt");
-    assert_eq!(mails(world.dir.path()).unwrap().len(), 1);
-    assert_eq!(world.send("hang@customer.example").await.unwrap_err().code(), Code::InDoubt);
-    assert_eq!(mails(world.dir.path()).unwrap().len(), 1);
+    for (number, recipient) in ["hang@customer.example", "cut@customer.example"].iter().enumerate()
+    {
+        let cut = world.send(recipient).await.unwrap_err();
+        assert_eq!(cut.code(), Code::InDoubt, "{recipient}: {cut}");
+        assert_eq!(world.state(recipient).await, "in_doubt", "{recipient}");
+        assert_eq!(mails(world.dir.path()).unwrap().len(), number + 1);
+        assert_eq!(world.send(recipient).await.unwrap_err().code(), Code::InDoubt);
+        assert_eq!(mails(world.dir.path()).unwrap().len(), number + 1, "{recipient}: sent again");
+    }
 }
