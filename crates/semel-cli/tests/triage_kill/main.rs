@@ -151,3 +151,24 @@ fn kill_at_every_point_of_triage_gives_one_run_one_ticket_and_one_mail() {
     });
     println!("triage: {} points in {:.1} s", points.len(), started.elapsed().as_secs_f64());
 }
+
+/// The run is parked: its worker dies, a person decides, and whoever comes next finishes it.
+#[test]
+fn a_run_that_waits_for_a_person_needs_no_worker_meanwhile() {
+    let servers = Servers::start();
+    for (request, point, mails) in
+        [("there", "after answer 6 of mail", 1), ("not-there", "before the call of mail", 0)]
+    {
+        let case = Case::new(&servers, request);
+        assert_eq!(case.worker(Some(point)).end(), None, "{request}");
+        let mut parked = case.worker(Some("after run waiting"));
+        assert_eq!(parked.end(), None, "{request}: {}", parked.words());
+        assert!(case.is_in_doubt(), "{request}");
+        assert_eq!(case.mails(), mails, "{request}: in doubt");
+        case.resolve();
+        let mut last = case.worker(None);
+        assert_eq!(last.end(), Some(0), "{request}: {}", last.words());
+        let takes = check(&case, &Promise::at(point), 3);
+        println!("triage waits for a person, mail {request}: 1 mail, {takes} takes");
+    }
+}
