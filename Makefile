@@ -57,7 +57,7 @@ requirements: $(REPORT) ## row, tests, result; fails on gaps
 
 # Runs again after any change; folders are listed too, as a deleted file shows only in its folder.
 # Failing tests still leave a report to judge; a build that fails leaves none.
-$(REPORT): $(shell find crates xtask Cargo.lock)
+$(REPORT): $(shell find crates examples xtask Cargo.lock)
 	@$(MAKE) --no-print-directory setup
 	@rm -f $@
 	@cargo nextest run --locked $(ALL) --profile ci || test -f $@

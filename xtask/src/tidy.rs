@@ -193,7 +193,8 @@ fn on_lines(
 
 fn is_rust(source: &Source) -> bool {
     let path = &source.path;
-    path.ends_with(".rs") && (path.starts_with("crates/") || path.starts_with("xtask/"))
+    let ours = ["crates/", "examples/", "xtask/"];
+    path.ends_with(".rs") && ours.iter().any(|folder| path.starts_with(folder))
 }
 
 fn find<'a>(sources: &'a [Source], path: &str) -> Option<&'a str> {

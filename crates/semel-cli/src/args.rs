@@ -43,6 +43,15 @@ pub(crate) enum Command {
     /// The CRM of the demo and the tests
     #[command(hide = true)]
     DemoCrm { dir: PathBuf },
+    /// The model of the demo and the tests
+    #[command(hide = true)]
+    DemoModel { dir: PathBuf },
+    /// The mail server of the demo and the tests
+    #[command(hide = true)]
+    DemoMail { dir: PathBuf },
+    /// The worker of the example workflow
+    #[command(hide = true)]
+    DemoTriageWorker(crate::demo::triage::worker::Options),
     /// The worker of the demo and the tests
     #[command(hide = true)]
     DemoWorker(crate::demo::worker::Options),

@@ -5,6 +5,8 @@ mod commands;
 mod crm;
 mod demo;
 mod exit;
+mod mail;
+mod model;
 mod print;
 
 use std::ffi::OsString;

@@ -42,6 +42,12 @@ impl Semel {
         Ok(Semel { engine, namespace: Namespace::default() })
     }
 
+    /// On an engine that was built and started elsewhere, for tools and tests: one on a store of
+    /// their own, for instance.
+    pub fn on(engine: Engine) -> Semel {
+        Semel { engine, namespace: Namespace::default() }
+    }
+
     /// The same ledger, in another namespace.
     pub fn namespace(&self, name: &str) -> Result<Semel, Error> {
         Ok(Semel { namespace: Namespace::new(name)?, ..self.clone() })

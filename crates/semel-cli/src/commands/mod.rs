@@ -15,7 +15,7 @@ use clap::CommandFactory;
 use crate::args::{Args, Bench, Command, Effects};
 use crate::exit::Failed;
 use crate::print::Printer;
-use crate::{crm, demo};
+use crate::{crm, demo, mail, model};
 
 pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
     let place = Place { store: args.store, namespace: args.namespace };
@@ -48,6 +48,11 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             Ok(())
         }
         Command::DemoCrm { dir } => Ok(crm::serve(dir).await?),
+        Command::DemoModel { dir } => Ok(model::serve(dir).await?),
+        Command::DemoMail { dir } => Ok(mail::serve(dir).await?),
+        Command::DemoTriageWorker(options) => {
+            demo::triage::worker::run(&place, &options, printer).await
+        }
         Command::DemoWorker(options) => demo::worker::run(&place, &options, printer).await,
     }
 }

@@ -3,16 +3,15 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
-use std::io::{Read, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
 use axum::http::StatusCode;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::sync::watch;
 
+use super::lines;
 use super::{Event, Kind, Ticket};
 
 pub(super) const TICKETS: &str = "tickets.jsonl";
@@ -113,8 +112,8 @@ struct Every {
 
 impl Book {
     pub(super) fn open(dir: &Path) -> anyhow::Result<Self> {
-        let (tickets_file, tickets) = open_journal(&dir.join(TICKETS), parse_tickets)?;
-        let (events_file, events) = open_journal(&dir.join(EVENTS), parse_lines::<Event>)?;
+        let (tickets_file, tickets) = lines::open(&dir.join(TICKETS), parse_tickets)?;
+        let (events_file, events) = lines::open(&dir.join(EVENTS), lines::parse::<Event>)?;
         let last_event = watch::Sender::new(events.len() as u64);
         Ok(Self {
             tickets,
@@ -250,7 +249,7 @@ impl Book {
             worker: wish.worker.clone(),
             seq,
         };
-        append_line(&mut self.tickets_file, &ticket)?;
+        lines::append(&mut self.tickets_file, &ticket)?;
         self.tickets_file.sync_data()?;
         self.tickets.push(ticket.clone());
         Ok(ticket)
@@ -258,7 +257,7 @@ impl Book {
 
     /// Not synced: events tell what happened, tickets prove it.
     fn append_event(&mut self, event: Event) -> anyhow::Result<()> {
-        append_line(&mut self.events_file, &event)?;
+        lines::append(&mut self.events_file, &event)?;
         self.last_event.send_replace(event.n);
         self.events.push(event);
         Ok(())
@@ -272,50 +271,11 @@ impl Book {
 /// Reads the tickets and checks that none is missing or double: a gap means that two servers wrote
 /// or that a write failed half-way.
 pub(super) fn parse_tickets(text: &[u8]) -> anyhow::Result<Vec<Ticket>> {
-    let tickets: Vec<Ticket> = parse_lines(text)?;
+    let tickets: Vec<Ticket> = lines::parse(text)?;
     for (ticket, seq) in tickets.iter().zip(1..) {
         ensure!(ticket.seq == seq, "ticket {} stands at place {seq}", ticket.id);
     }
     Ok(tickets)
-}
-
-fn parse_lines<T: DeserializeOwned>(text: &[u8]) -> anyhow::Result<Vec<T>> {
-    let lines = whole_lines(text).split_inclusive(|byte| *byte == b'\n').zip(1..);
-    lines
-        .map(|(line, number)| {
-            serde_json::from_slice(line).with_context(|| format!("line {number} is malformed"))
-        })
-        .collect()
-}
-
-/// Without the unfinished line at the end, which was never answered.
-fn whole_lines(text: &[u8]) -> &[u8] {
-    let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-    &text[..end]
-}
-
-/// Opens for this process alone, and cuts off an unfinished last line.
-fn open_journal<T>(
-    path: &Path,
-    parse: impl FnOnce(&[u8]) -> anyhow::Result<Vec<T>>,
-) -> anyhow::Result<(File, Vec<T>)> {
-    let name = || path.display().to_string();
-    let mut file =
-        File::options().read(true).append(true).create(true).open(path).with_context(name)?;
-    file.try_lock().with_context(|| format!("another CRM holds {}", name()))?;
-    let mut text = Vec::new();
-    file.read_to_end(&mut text).with_context(name)?;
-    let entries = parse(&text).with_context(name)?;
-    file.set_len(whole_lines(&text).len() as u64).with_context(name)?;
-    Ok((file, entries))
-}
-
-/// One write call, so that a kill leaves the line whole or absent.
-fn append_line(file: &mut File, entry: &impl Serialize) -> anyhow::Result<()> {
-    let mut line = serde_json::to_vec(entry)?;
-    line.push(b'\n');
-    file.write_all(&line)?;
-    Ok(())
 }
 
 fn parse_status(text: &str) -> anyhow::Result<StatusCode> {

@@ -6,6 +6,7 @@
 //! and can be searched, `conditional` creates only if the reference is absent.
 
 mod book;
+pub(crate) mod lines;
 #[cfg(test)]
 mod tests;
 
@@ -29,8 +30,8 @@ use tokio::time::{sleep, timeout};
 
 use book::{Answer, Book, Rule, Then, Wish, Write};
 
-/// A CRM that a crashed test left behind ends by itself.
-const LIFE_MAX: Duration = Duration::from_secs(30 * 60);
+/// A server that a crashed test left behind ends by itself.
+pub(crate) const LIFE_MAX: Duration = Duration::from_secs(30 * 60);
 /// A held request is cut after this time, should its client wait that long.
 const HOLD_MAX: Duration = Duration::from_secs(60);
 /// The longest long-poll for events.
@@ -82,9 +83,7 @@ pub(crate) async fn serve(dir: PathBuf) -> anyhow::Result<()> {
     let book = Book::open(&dir)?;
     let crm = Crm { last_event: book.last_event(), book: Arc::new(Mutex::new(book)) };
     let listener = TcpListener::bind("127.0.0.1:0").await?;
-    let draft = dir.join("crm.addr.tmp");
-    fs::write(&draft, format!("http://{}", listener.local_addr()?))?;
-    fs::rename(&draft, dir.join("crm.addr"))?;
+    lines::publish(&dir.join("crm.addr"), &format!("http://{}", listener.local_addr()?))?;
     match timeout(LIFE_MAX, axum::serve(listener, router(crm)).into_future()).await {
         Ok(ended) => ended.context("the CRM's server ended"),
         Err(_life_over) => Ok(()),

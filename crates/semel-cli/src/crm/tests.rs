@@ -370,7 +370,7 @@ async fn restart_keeps_tickets_keys_and_event_numbers() {
 async fn one_directory_has_one_server() {
     let world = World::start().await;
     let refused = serve(world.dir.path().to_owned()).await.unwrap_err();
-    assert!(format!("{refused:#}").contains("another CRM holds"), "{refused:#}");
+    assert!(format!("{refused:#}").contains("another server holds"), "{refused:#}");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! `semel demo`: the idea in one command. A worker is killed after the CRM wrote the ticket and
-//! before anybody recorded it; then it is started again. What did the customer get?
+//! before anybody recorded it; then it is started again. What did the customer get? At first one
+//! effect under each contract, then a whole workflow.
 
 mod process;
 mod scenario;
+pub(crate) mod triage;
 pub(crate) mod worker;
 
 use std::path::Path;
@@ -51,15 +53,21 @@ pub(crate) async fn run(options: &args::Demo, printer: &Printer) -> Result<(), F
         }
         None => temporary.path().to_owned(),
     };
-    let outcomes = play(&folder, printer).await?;
+    let crm = Crm::start(&folder).await?;
+    let outcomes = play(&folder, &crm, printer).await?;
+    let triage = triage::Scene { folder: &folder, crm: &crm, printer }.play().await?;
     if let Some(folder) = &options.keep {
         printer.talk(&format!("all files are in {}", folder.display()));
     }
     let wrong: Vec<_> = outcomes.iter().filter(|outcome| !is_right(outcome)).collect();
     if printer.wants_json() {
-        printer.json(&serde_json::json!({ "scenarios": outcomes }))?;
+        printer.json(&serde_json::json!({ "scenarios": outcomes, "triage": triage }))?;
     } else {
         print_outcomes(&outcomes, printer);
+        triage::print(&triage, printer);
+    }
+    if !triage.is_right() {
+        return Err(Failed::new(format!("triage is not what it should be: {triage:?}")));
     }
     match wrong.first() {
         None => Ok(()),
@@ -70,14 +78,13 @@ pub(crate) async fn run(options: &args::Demo, printer: &Printer) -> Result<(), F
     }
 }
 
-async fn play(folder: &Path, printer: &Printer) -> Result<Vec<Outcome>, Failed> {
-    let crm = Crm::start(folder).await?;
+async fn play(folder: &Path, crm: &Crm, printer: &Printer) -> Result<Vec<Outcome>, Failed> {
     tell(printer, "A small CRM is running, as a process of its own. For each contract a worker");
     tell(printer, "creates one ticket there. The CRM writes it, and before the answer arrives the");
     tell(printer, "worker is killed (SIGKILL). Then the worker is started again.\n");
     let mut outcomes = Vec::new();
     for protection in SCENES {
-        let scene = Scene { protection, folder, crm: &crm, printer };
+        let scene = Scene { protection, folder, crm, printer };
         outcomes.push(scene.play().await?);
     }
     Ok(outcomes)

@@ -1,4 +1,4 @@
-//! Real processes: the CRM, and workers that are killed.
+//! Real processes: servers, and workers that are killed.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -16,28 +16,44 @@ pub(super) fn semel() -> anyhow::Result<Command> {
     Ok(command)
 }
 
-pub(super) struct Crm {
+/// A server of the demo, in a process of its own.
+pub(super) struct Server {
     _process: Child,
+    pub(super) address: String,
+}
+
+impl Server {
+    /// Starts it with this hidden command, and waits until it says where it listens.
+    pub(super) async fn start(folder: &Path, command: &str, says: &str) -> anyhow::Result<Server> {
+        let file = folder.join(says);
+        let _ = std::fs::remove_file(&file);
+        let process = semel()?.arg(command).arg(folder).spawn();
+        let process = process.with_context(|| format!("starting {command}"))?;
+        let started = Instant::now();
+        let address = loop {
+            if let Ok(address) = std::fs::read_to_string(&file) {
+                break address.trim().to_owned();
+            }
+            if started.elapsed() > Duration::from_secs(10) {
+                bail!("{command} did not start");
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        Ok(Server { _process: process, address })
+    }
+}
+
+pub(super) struct Crm {
+    _server: Server,
     pub(super) url: String,
     client: reqwest::Client,
 }
 
 impl Crm {
     pub(super) async fn start(folder: &Path) -> anyhow::Result<Crm> {
-        let address = folder.join("crm.addr");
-        let _ = std::fs::remove_file(&address);
-        let process = semel()?.arg("demo-crm").arg(folder).spawn().context("starting the CRM")?;
-        let started = Instant::now();
-        let url = loop {
-            if let Ok(url) = std::fs::read_to_string(&address) {
-                break url.trim().to_owned();
-            }
-            if started.elapsed() > Duration::from_secs(10) {
-                bail!("the CRM did not start");
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        };
-        Ok(Crm { _process: process, url, client: reqwest::Client::new() })
+        let server = Server::start(folder, "demo-crm", "crm.addr").await?;
+        let url = server.address.clone();
+        Ok(Crm { _server: server, url, client: reqwest::Client::new() })
     }
 
     /// Tells the CRM what to do with the next requests for a reference.

@@ -26,7 +26,10 @@ fn demo_json_counts_what_the_customer_got() {
         scenario("conditional", 1, "done", 2),
         scenario("transaction", 1, "done", 1),
         scenario("at_most_once", 1, "in_doubt", 1),
-    ]});
+    ], "triage": {
+        "triggers": 8, "kills": 3, "runs": 1, "takes": 4,
+        "model_calls": 1, "tickets": 1, "mails": 1, "state": "done",
+    }});
     assert_eq!(demo.json(), want);
     assert_eq!(fs::read_dir(dir.path()).expect("it").count(), 0, "it leaves nothing behind");
 }
@@ -53,6 +56,7 @@ fn demo_keeps_its_files_and_tells_its_story_plainly() {
         ("case-native_key", 1),
         ("case-probe", 1),
         ("case-unprotected", 2),
+        ("request-42", 1),
     ];
     assert_eq!(counts, want.map(|(name, count)| (name.to_owned(), count)).into());
     for name in ["native_key", "probe", "conditional", "transaction", "at_most_once"] {

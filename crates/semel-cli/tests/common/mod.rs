@@ -1,6 +1,8 @@
 //! What the tests of the command share: the program itself, its CRM and its workers, all of them
 //! real processes on real files.
 
+#![allow(dead_code, reason = "not every test uses every helper")]
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -142,7 +144,7 @@ pub(crate) struct Ticket {
 }
 
 impl Crm {
-    fn start(dir: &Path) -> Crm {
+    pub(crate) fn start(dir: &Path) -> Crm {
         let process = semel().arg("demo-crm").arg(dir).spawn().expect("a CRM");
         let url = until("the CRM starts", || fs::read_to_string(dir.join("crm.addr")).ok());
         Crm { process, url, dir: dir.to_owned() }
