@@ -16,6 +16,7 @@ use semel_engine::{Call, Doer, Error, Intent, Looked, OnDoubt, Port, Sent, Work}
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::context::check_step_name;
 use crate::{Code, Failure, Semel, millis};
 
 type LookFn = Box<dyn Fn(Intent) -> futures::BoxFuture<Looked> + Send + Sync>;
@@ -46,6 +47,8 @@ pub struct Effect<'a> {
 struct Place {
     port: Port,
     id: String,
+    /// The id is the author's own.
+    is_named: bool,
     on_doubt: OnDoubt,
 }
 
@@ -69,7 +72,7 @@ impl<'a> Effect<'a> {
 
     pub(crate) fn in_run(semel: &'a Semel, action: &str, port: Port) -> Effect<'a> {
         let id = port.next_id(action);
-        let place = Some(Place { port, id, on_doubt: OnDoubt::Wait });
+        let place = Some(Place { port, id, is_named: false, on_doubt: OnDoubt::Wait });
         Effect { place, ..Effect::new(semel, action) }
     }
 
@@ -86,6 +89,7 @@ impl<'a> Effect<'a> {
     pub fn id(mut self, id: &str) -> Self {
         if let Some(place) = &mut self.place {
             id.clone_into(&mut place.id);
+            place.is_named = true;
         }
         self
     }
@@ -216,9 +220,12 @@ impl<'a> Effect<'a> {
             run: None,
             guard: None,
         };
-        let Some(Place { port, id, on_doubt }) = self.place else {
+        let Some(Place { port, id, is_named, on_doubt }) = self.place else {
             return read_receipt(&engine.call(call, doer).await?);
         };
+        if is_named {
+            check_step_name(&id)?;
+        }
         drop(engine);
         call.workflow = Some(port.facts().workflow.clone());
         call.run = Some(port.facts().run_id.clone());

@@ -11,4 +11,5 @@ mod people;
 mod quarantine;
 mod retention;
 mod retry;
+mod run_retention;
 mod transaction;
