@@ -128,6 +128,9 @@ pub struct EntryView {
     pub reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<FaultView>,
+    /// The ledger had the receipt before: nothing was sent.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub repeat: bool,
     /// `done`, `failed` or `cancelled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub end: Option<&'static str>,
@@ -198,8 +201,8 @@ pub fn entry_view(seq: u64, entry: &Entry, value: Option<Json>) -> EntryView {
             retry_at: retry_at.map(|at| rfc3339(at.0)),
             ..view
         },
-        Event::Effect { what, result, .. } => {
-            EntryView { what: Some(what), fault: outcome_fault(&result), ..view }
+        Event::Effect { what, result, repeat, .. } => {
+            EntryView { what: Some(what), fault: outcome_fault(&result), repeat, ..view }
         }
         Event::Planned { what, .. } | Event::Fired { what, .. } | Event::TimedOut { what, .. } => {
             EntryView { what: Some(what), ..view }
@@ -256,8 +259,13 @@ fn pause_view(pause: &Pause) -> PauseView {
         code: pause.code.clone(),
         detail: pause.detail.clone(),
         at: rfc3339(pause.at),
-        hint: Code::parse(&pause.code).map(Code::hint),
+        hint: Code::parse(&pause.code).map(pause_hint),
     }
+}
+
+fn pause_hint(code: Code) -> &'static str {
+    // The general hint is about an effect, which was not applied; of a step nobody knows that.
+    if code == Code::RetriesExhausted { Code::StepFailed.hint() } else { code.hint() }
 }
 
 fn cancel_view(cancel: &Cancel) -> CancelView {
