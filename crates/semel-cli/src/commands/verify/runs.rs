@@ -1,4 +1,4 @@
-//! The invariants that concern runs: rows, journals, and that whatever a run waits for will wake it.
+//! The invariants of runs: rows, journals, and that whatever a run waits for will wake it.
 
 use indicatif::ProgressBar;
 use semel_core::journal;
