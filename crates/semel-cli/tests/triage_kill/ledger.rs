@@ -9,7 +9,7 @@ use semel_core::journal::{self, Event};
 use semel_core::record::Effect;
 use semel_engine::Engine;
 use semel_store::sqlite::{Access, Sqlite};
-use semel_store::{Clock, RunQuery, Store};
+use semel_store::{Clock, RunQuery, Store, StoreError};
 use tokio::runtime::Runtime;
 
 pub(crate) struct Ledger {
@@ -19,9 +19,18 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn open(path: &Path) -> Ledger {
+        Ledger::find(path).expect("the store is there")
+    }
+
+    /// `None` while it is not there, or not ready yet: a file that is being made has no mark.
+    pub(crate) fn find(path: &Path) -> Option<Ledger> {
+        let store = match Sqlite::open(path, Access::ReadOnly, Clock::Real) {
+            Ok(store) => Arc::new(store),
+            Err(StoreError::Missing(_) | StoreError::Foreign(_)) => return None,
+            Err(error) => panic!("{error}"),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let store = Sqlite::open(path, Access::ReadOnly, Clock::Real).expect("the store opens");
-        Ledger { runtime: runtime.expect("a runtime"), store: Arc::new(store) }
+        Some(Ledger { runtime: runtime.expect("a runtime"), store })
     }
 
     pub(crate) fn effect(&self, address: &Address) -> Option<Effect> {

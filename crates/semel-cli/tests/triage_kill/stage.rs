@@ -5,6 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use semel::{Action, Address, IntoKey, Namespace};
 use semel_core::effect::State;
@@ -15,6 +16,9 @@ use crate::common::{Crm, Ended, lines, run, semel, until};
 use crate::ledger::Ledger;
 
 const SENDER: &str = "ada@customer.example";
+const SETTLE_MS: &str = "300";
+/// Between two looks at the store: a look costs more than a file.
+const LOOK: Duration = Duration::from_millis(20);
 
 pub(crate) struct Servers {
     crm: Crm,
@@ -82,7 +86,7 @@ impl Case<'_> {
         let (out, err) = (file("out"), file("err"));
         let create = |path: &Path| File::create(path).expect("a file");
         let mut command = self.command();
-        command.args(["demo-triage-worker", &self.request]);
+        command.args(["demo-triage-worker", &self.request, "--settle-ms", SETTLE_MS]);
         for name in ["model", "crm", "mail"] {
             command.arg(format!("--{name}")).arg(self.servers.address(name));
         }
@@ -133,8 +137,9 @@ impl Case<'_> {
     }
 
     pub(crate) fn is_in_doubt(&self) -> bool {
-        let ledger = Ledger::open(&self.store());
-        ledger.state(&self.address("ack-mail")) == Some(State::InDoubt)
+        let mail = self.address("ack-mail");
+        let state = Ledger::find(&self.store()).and_then(|ledger| ledger.state(&mail));
+        state == Some(State::InDoubt)
     }
 
     /// The workers find out that the one before them was cut, and wait for a person.
@@ -142,8 +147,27 @@ impl Case<'_> {
         until("the mail is in doubt", || {
             let has_ended = workers.iter_mut().any(|worker| worker.has_ended());
             assert!(!has_ended, "{}: a worker ended without a word", self.request);
+            std::thread::sleep(LOOK);
             self.is_in_doubt().then_some(())
         });
+    }
+
+    /// Waits for the end of a worker, with a person at hand who settles doubts. Returns its exit
+    /// code and how many doubts there were.
+    pub(crate) fn finish(&self, worker: &mut Worker) -> (Option<i32>, usize) {
+        let mut doubts = 0;
+        until("the worker ends", || {
+            if worker.has_ended() {
+                return Some(());
+            }
+            if self.is_in_doubt() {
+                doubts += 1;
+                self.resolve();
+            }
+            std::thread::sleep(LOOK);
+            None
+        });
+        (worker.end(), doubts)
     }
 
     /// What an operator does: look at the mail server, then say what is there.
@@ -164,6 +188,7 @@ impl Case<'_> {
             let line = [&["effects", "resolve", &name], decision, &person].concat();
             let ended = self.semel(&line);
             assert!([Some(0), Some(4)].contains(&ended.code), "{ended:?}");
+            std::thread::sleep(LOOK);
             (ended.code == Some(0)).then_some(())
         });
     }

@@ -64,6 +64,7 @@ async fn req_a4_ten_thousand_timers_and_a_thousand_waits_survive_kill_9() {
 }
 
 /// Never early, never twice, never later than two seconds after it was due or the recovery.
+#[expect(clippy::print_stdout, reason = "how late the latest was is worth reading")]
 async fn check_times(semel: &Semel, recovered: i64) {
     let mut query = RunQuery::everywhere(1_000);
     query.workflow = Some("nap".to_owned());

@@ -23,6 +23,7 @@ use crate::print::{Printer, Tone};
 use crate::{crm, mail, model};
 
 const REQUEST: &str = "request-42";
+const WORKERS: usize = 4;
 
 /// What became of the event, as `--json` prints it: counted in the files of the destinations.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -111,8 +112,8 @@ impl Scene<'_> {
         let events = entries.iter().filter_map(|inked| journal::decode(&inked.text).ok());
         let takes = events.filter(|entry| matches!(entry.event, Event::Taken { .. })).count();
         let outcome = Outcome {
-            triggers: 8,
-            kills: 3,
+            triggers: WORKERS * worker::TRIGGERS,
+            kills: WORKERS - 1,
             runs: runs.len(),
             takes,
             model_calls: model::calls(self.folder)?.len(),
