@@ -40,6 +40,25 @@ impl Failed {
         self
     }
 
+    /// What was asked for was done, but the run itself came to nothing: for scripts that is one
+    /// end, whatever the reason was.
+    pub(crate) fn run_ended(error: semel::Error) -> Failed {
+        let is_cancelled = error.code() == Code::Cancelled;
+        let hint = if is_cancelled { Code::Cancelled.hint() } else { Code::RunFailed.hint() };
+        Failed { exit: FAILED, ..Failed::from(error).hint(hint) }
+    }
+
+    /// A refusal about a run: the general hints speak of effects.
+    pub(crate) fn about_run(error: semel::Error) -> Failed {
+        let hint = match error.code() {
+            Code::NotFound => "check the id and the namespace with `semel runs ls`",
+            Code::InputChanged => "use another key for another run, or pass the same input",
+            Code::Expired => "the key was used long ago; start another run with another key",
+            code => code.hint(),
+        };
+        Failed::from(error).hint(hint)
+    }
+
     pub(crate) fn exit(&self) -> u8 {
         self.exit
     }

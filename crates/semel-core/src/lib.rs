@@ -21,6 +21,7 @@ pub mod record;
 pub mod run;
 pub mod verify;
 pub mod wire;
+pub mod wire_run;
 
 pub mod code;
 pub mod limits;

@@ -1,10 +1,12 @@
-//! The invariants of one effect, as checks over its record. `semel verify` runs them on a live
-//! store, the tests after every step of every simulation.
+//! The invariants of one effect and of one run, as checks over their records. `semel verify` runs
+//! them on a live store, the tests after every step of every simulation.
 
 use crate::derive;
 use crate::effect::State;
+use crate::journal::{Ending, Event};
 use crate::limits;
 use crate::record::{Attempt, By, Effect, Kind, Outcome, Verdict};
+use crate::run::{How, On, Run, Wait};
 use crate::time::Moment;
 
 /// A broken invariant: which one, and what was seen.
@@ -110,3 +112,72 @@ fn alarmed(effect: &Effect) -> bool {
             || effect.alarms.iter().any(|alarm| Some(&alarm.receipt) == attempt.receipt())
     })
 }
+
+/// Checks what one run and the last entry of its journal must satisfy.
+pub fn check_run(run: &Run, last: Option<&Event>, now: &Moment) -> Vec<Violation> {
+    let mut found = Vec::new();
+    let mut demand = |holds: bool, invariant: &'static str, what: &str| {
+        if !holds {
+            found.push(Violation { invariant, what: what.to_owned() });
+        }
+    };
+    let is_open = run.ended.is_none();
+    let is_awaited = run.wake_at(now).is_some() || run.waits_on().is_some();
+    demand(!is_open || is_awaited, "I14", "unfinished, and nothing will ever wake it");
+    let is_timed = |wait: &Wait| match wait.on {
+        On::Timer | On::Retry => wait.due.is_some(),
+        On::Signal(_) | On::Effect { .. } => true,
+    };
+    demand(run.waits.iter().all(is_timed), "I13", "it waits for a time that is not there");
+    let holder = run.lease.as_ref().map(|lease| lease.fence);
+    demand(holder.is_none_or(|fence| fence == run.fence), "I15", "held under an old fence");
+    if run.expired.is_some() {
+        demand(last.is_none(), "I11", "past its retention, but its journal is still there");
+        return found;
+    }
+    demand(last.is_some(), "I11", "its journal is missing");
+    let how = run.ended.as_ref().map(|ended| ended.how);
+    demand(how == last.and_then(told_end), "I11", "its journal does not end as the run does");
+    let is_paused = matches!(last, Some(Event::Paused { .. }));
+    demand(run.paused.is_none() || is_paused, "I11", "paused, but its journal does not say so");
+    found
+}
+
+fn told_end(last: &Event) -> Option<How> {
+    let Event::Finished { end } = last else { return None };
+    Some(match end {
+        Ending::Done(_) => How::Done,
+        Ending::Failed(_) => How::Failed,
+        Ending::Cancelled(_) => How::Cancelled,
+    })
+}
+
+/// What would wake a run that waits.
+#[derive(Clone, Copy, Debug)]
+pub enum Waker<'a> {
+    /// The row of the effect that it waits for, where there is one.
+    Effect(Option<&'a Effect>),
+    /// How many signals of the name that it waits for have come and were not taken.
+    Signals(usize),
+}
+
+/// Checks that what a run waits for exists and will wake it. Not for a run that is due: it was
+/// woken, and nobody has taken it yet.
+pub fn check_wait(run: &Run, wait: &Wait, waker: &Waker<'_>) -> Option<Violation> {
+    let what = match waker {
+        Waker::Effect(None) => format!("it waits on {}, which the ledger does not have", wait.on),
+        Waker::Effect(Some(effect)) => {
+            let is_noted = effect.waiters.contains(&run.id);
+            if is_noted || wait.due.is_some() {
+                return None;
+            }
+            format!("it waits on {}, which will not wake it", wait.on)
+        }
+        Waker::Signals(0) => return None,
+        Waker::Signals(_) => format!("{} has come, but did not wake it", wait.on),
+    };
+    Some(Violation { invariant: "I14", what })
+}
+
+#[cfg(test)]
+mod tests;

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use semel_core::effect::State;
+use semel_core::run;
 use semel_core::time::format_duration_ms;
 use semel_engine::Engine;
 use semel_store::sqlite::{FORMAT, Sqlite};
-use semel_store::{Query, Store};
+use semel_store::{Query, RunQuery, Store};
 use serde::Serialize;
 use serde_json::json;
 
@@ -39,6 +40,7 @@ pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> 
             let engine = Engine::new(store, "semel")?;
             findings.push(doubts(&engine, place).await?);
             findings.push(unattended(&engine).await?);
+            findings.push(runs(&engine, place).await?);
         }
         Err(failed) => {
             let fix = failed.hint.unwrap_or_else(|| "point --store at your store".to_owned());
@@ -140,4 +142,31 @@ async fn unattended(engine: &Engine) -> Result<Finding, Failed> {
         return Ok(bad("unattended", says, "start the worker that brings the code for them"));
     }
     Ok(good("unattended", "none"))
+}
+
+/// How many runs are counted in each state: enough to see, and never the whole history.
+const RUNS_COUNTED_MAX: usize = 100;
+
+async fn runs(engine: &Engine, place: &Place) -> Result<Finding, Failed> {
+    let namespace = place.namespace()?.as_str().to_owned();
+    let (mut counts, mut paused) = (Vec::new(), false);
+    for state in run::State::ALL.into_iter().filter(|state| !state.is_final()) {
+        let query = RunQuery {
+            namespace: Some(namespace.clone()),
+            state: Some(state),
+            ..RunQuery::everywhere(RUNS_COUNTED_MAX)
+        };
+        let page = engine.runs(&query).await?;
+        if page.runs.is_empty() {
+            continue;
+        }
+        let more = if page.next.is_some() { " or more" } else { "" };
+        counts.push(format!("{}{more} {state}", page.runs.len()));
+        paused |= state == run::State::Paused;
+    }
+    Ok(match (counts.is_empty(), paused) {
+        (true, _) => good("runs", "none unfinished"),
+        (false, false) => good("runs", counts.join(", ")),
+        (false, true) => bad("runs", counts.join(", "), "semel runs ls --state paused"),
+    })
 }

@@ -184,7 +184,7 @@ pub(crate) fn print_effect(effect: &Effect, now: &Moment, printer: &Printer) -> 
     Ok(())
 }
 
-fn attempt_line(attempt: &AttemptView) -> String {
+pub(super) fn attempt_line(attempt: &AttemptView) -> String {
     let mut line = format!(
         "{} {} {} under fence {} by {} at {}",
         attempt.number,

@@ -5,6 +5,8 @@ mod doctor;
 mod effects;
 mod import;
 mod open;
+mod runs;
+mod signals;
 mod verify;
 
 pub(crate) use effects::print_effect;
@@ -12,7 +14,7 @@ pub(crate) use open::Place;
 
 use clap::CommandFactory;
 
-use crate::args::{Args, Bench, Command, Effects};
+use crate::args::{Args, Bench, Command, Effects, Signals};
 use crate::exit::Failed;
 use crate::print::Printer;
 use crate::{crm, demo, mail, model};
@@ -21,6 +23,8 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
     let place = Place { store: args.store, namespace: args.namespace };
     match args.command {
         Command::Demo(options) => demo::run(&options, printer).await,
+        Command::Runs(command) => runs::run(&place, command, printer).await,
+        Command::Signals(Signals::Send(options)) => signals::send(&place, &options, printer).await,
         Command::Effects(Effects::Ls(options)) => effects::ls(&place, &options, printer).await,
         Command::Effects(Effects::Show(options)) => effects::show(&place, &options, printer).await,
         Command::Effects(Effects::Resolve(options)) => {

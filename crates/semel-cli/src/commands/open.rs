@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use semel::{Action, Address, Key, Namespace, Semel};
+use semel_core::derive;
 use semel_engine::Engine;
 use semel_store::Clock;
 use semel_store::sqlite::{Access, Sqlite};
@@ -52,6 +53,15 @@ impl Place {
     /// Everything, to work.
     pub(crate) async fn semel(&self) -> Result<Semel, Failed> {
         Ok(Semel::open(&self.store).await?.namespace(&self.namespace)?)
+    }
+
+    /// Reads the id of a run, or WORKFLOW/KEY, the way `runs ls` and `runs show` print it.
+    pub(crate) fn run_id(&self, text: &str) -> Result<String, Failed> {
+        let Some((workflow, key)) = text.split_once('/') else { return Ok(text.to_owned()) };
+        let invalid = |error: semel::Error| Failed::from(error);
+        let workflow = Action::new(workflow).map_err(|error| invalid(error.into()))?;
+        let key = Key::parse(key).map_err(|error| invalid(error.into()))?;
+        Ok(derive::run_id(&self.namespace()?, workflow.as_str(), &key).to_string())
     }
 
     /// Reads ACTION/KEY, the way `ls` and `show` print it.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::common::{World, until};
 use crate::{assert_plain, call, receipt};
 
-fn tamper(world: &World, statement: &str) {
+pub(crate) fn tamper(world: &World, statement: &str) {
     let connection = rusqlite::Connection::open(world.store()).expect("the file");
     let changed = connection.execute(statement, []).expect("a statement");
     assert!(changed > 0, "{statement} changed nothing");
@@ -20,7 +20,10 @@ fn verify_counts_every_effect_in_one_state() {
     let world = World::with_all_states();
     let verified = world.semel(&["verify", "--json"]).expect(0).json();
     let states = json!({ "done": 1, "failed": 1, "in_doubt": 1, "planned": 1 });
-    assert_eq!(verified, json!({ "effects": 4, "states": states, "violations": [] }));
+    let want = json!({
+        "effects": 4, "states": states, "runs": 0, "run_states": {}, "violations": []
+    });
+    assert_eq!(verified, want);
     let text = world.semel(&["verify"]).expect(0);
     assert_plain(&text.stdout);
     assert!(text.stdout.ends_with("every invariant holds\n"), "{text:?}");
@@ -122,7 +125,7 @@ fn a_file_that_is_no_store_is_refused() {
     assert_eq!(fs::read(world.store()).expect("the file"), before, "it is left as it is");
 }
 
-fn finding<'a>(doctor: &'a Value, what: &str) -> &'a Value {
+pub(crate) fn finding<'a>(doctor: &'a Value, what: &str) -> &'a Value {
     let findings = doctor["findings"].as_array().expect("findings");
     findings.iter().find(|one| one["what"] == what).unwrap_or_else(|| panic!("{what}: {doctor}"))
 }
@@ -133,12 +136,13 @@ fn doctor_says_what_is_in_order() {
     world.put_done("ok");
     let doctor = world.semel(&["doctor", "--json"]).expect(0).json();
     assert_eq!(doctor["ok"], true);
-    for what in ["sqlite", "disk", "log", "store", "clock", "quarantine", "doubts", "unattended"] {
+    let beside = ["quarantine", "doubts", "unattended", "runs"];
+    for what in ["sqlite", "disk", "log", "store", "clock"].into_iter().chain(beside) {
         assert_eq!(finding(&doctor, what)["ok"], true, "{doctor}");
     }
     let text = world.semel(&["doctor"]).expect(0);
     assert_plain(&text.stdout);
-    assert_eq!(text.stdout.lines().filter(|line| line.starts_with("ok ")).count(), 8, "{text:?}");
+    assert_eq!(text.stdout.lines().filter(|line| line.starts_with("ok ")).count(), 9, "{text:?}");
 }
 
 #[test]

@@ -4,10 +4,14 @@ mod checks;
 #[path = "../common/mod.rs"]
 mod common;
 mod decisions;
+mod follows;
 mod import;
 mod lists;
 mod refusals;
+mod run_checks;
+mod runs;
 mod shows;
+mod steering;
 
 use std::fs;
 use std::future::Future;

@@ -68,6 +68,12 @@ fn check_no_store(url: &str, code: i32, why: &str) {
         &[&["effects", "resolve", "a/b", "--failed"], &person[..]].concat(),
         &[&["effects", "supersede", "a/b"], &person[..]].concat(),
         &[&["effects", "void", "a/b"], &person[..]].concat(),
+        &["runs", "ls"],
+        &["runs", "show", "a/b"],
+        &["runs", "start", "a"],
+        &["runs", "cancel", "a/b", "--reason", "x"],
+        &["runs", "skip", "a/b", "s#0", "--value", "1", "--reason", "x"],
+        &["signals", "send", "a/b", "go"],
     ] {
         let ended = semel_in(dir.path(), &[&["--store", url], command].concat());
         assert_eq!(ended.code, Some(code), "{url:?} {command:?}: {ended:?}");
@@ -104,6 +110,19 @@ fn a_command_line_without_sense_ends_with_two() {
         &["effects", "ls", "--limit", "many"],
         &["effects", "ls", "--unattended", "--state", "done"],
         &["effects", "ls", "--namespace", "bad namespace"],
+        &["runs"],
+        &["runs", "show"],
+        &["runs", "show", "bad workflow/x"],
+        &["runs", "ls", "--state", "lost"],
+        &["runs", "ls", "--key", "50%"],
+        &["runs", "start", "bad workflow"],
+        &["runs", "start", "a", "--input", "{"],
+        &["runs", "start", "a", "--input", "1", "--input-file", "-"],
+        &["runs", "start", "a", "--deadline", "soon"],
+        &["runs", "retry", "a/b"],
+        &["runs", "skip", "a/b", "s#0", "--reason", "x"],
+        &["runs", "skip", "a/b", "s#0", "--value", "{", "--reason", "x"],
+        &["signals", "send", "a/b", "go", "--payload", "{"],
         &["completions", "cobol"],
     ] {
         let ended = world.semel(args);

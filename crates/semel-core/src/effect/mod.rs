@@ -289,7 +289,7 @@ impl Attempt {
 
 impl Effect {
     /// An effect that nobody has asked for yet.
-    fn new(address: &Address, now: &Moment) -> Effect {
+    pub(crate) fn new(address: &Address, now: &Moment) -> Effect {
         Effect {
             address: address.clone(),
             generation: 0,

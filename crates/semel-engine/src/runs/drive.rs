@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use semel_core::code::Code;
-use semel_core::journal::{self, At, Event, Fault};
+use semel_core::journal::{self, At, Event, Fault, Value};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::limits;
@@ -216,6 +216,10 @@ impl Driver {
                 self.close(&id);
                 let answer = match answer {
                     Answer::Value(value) => {
+                        // A large one is read back from the store, so it must have got there.
+                        if matches!(value, Value::Blob { .. }) {
+                            self.ink.flush().await?;
+                        }
                         Ok(Some(self.engine.read_value(&self.run.namespace, &value).await?))
                     }
                     Answer::Fault(fault) => Err(fault_error(&fault)),

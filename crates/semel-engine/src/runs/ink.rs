@@ -137,7 +137,7 @@ impl Ink {
 
 impl Engine {
     /// The value that an entry keeps, or refers to.
-    pub(crate) async fn read_value(&self, namespace: &str, value: &Value) -> Result<Json, Error> {
+    pub async fn read_value(&self, namespace: &str, value: &Value) -> Result<Json, Error> {
         match value {
             Value::Json(json) => Ok(json.clone()),
             Value::Blob { digest, .. } => {

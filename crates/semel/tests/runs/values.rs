@@ -1,5 +1,7 @@
 //! What the code may observe: model answers, time, chance and large values.
 
+use std::time::Duration;
+
 use semel::{Code, Context, Failure, RunState};
 use serde_json::json;
 
@@ -70,6 +72,32 @@ async fn time_and_chance_are_the_same_in_replay() {
     run.signal("go", "go", &()).await.unwrap();
     assert!(run.result::<bool>().await.unwrap());
     assert_eq!(lives.get(), 2);
+}
+
+/// Nothing else keeps this text: it must reach the store before the code can have it.
+#[tokio::test(flavor = "multi_thread")]
+async fn req_l21_a_large_value_that_only_a_step_made_comes_back_at_once() {
+    let place = Place::new();
+    let semel = place.open().await;
+    let made = Count::default();
+    let count = made.clone();
+    let large = move |ctx: Context, (): ()| {
+        let count = count.clone();
+        let step = ctx.step("make", move || {
+            count.up();
+            async { Ok::<_, Failure>("x".repeat(600_000)) }
+        });
+        async move {
+            let text: String = step.await?;
+            Ok(text.len())
+        }
+    };
+    semel.worker().workflow("large", large).start().unwrap();
+    let run = semel.start("large").key("k").input(&()).run().await.unwrap();
+    let result = run.result::<usize>();
+    let result = tokio::time::timeout(Duration::from_secs(20), result).await;
+    assert_eq!(result.expect("without a second try").unwrap(), 600_000);
+    assert_eq!(made.get(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

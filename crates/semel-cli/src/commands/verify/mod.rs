@@ -1,5 +1,7 @@
-//! `semel verify`: every invariant that concerns effects, on a live store, read-only, in bounded
-//! reads.
+//! `semel verify`: every invariant that concerns effects and runs, on a live store, read-only, in
+//! bounded reads.
+
+mod runs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +15,7 @@ use semel_store::Store;
 use serde::Serialize;
 use serde_json::json;
 
-use super::open::Place;
+use super::Place;
 use crate::exit::Failed;
 use crate::print::{Printer, Tone, plain};
 
@@ -21,6 +23,8 @@ use crate::print::{Printer, Tone, plain};
 struct Finding {
     invariant: String,
     effect: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    run: Option<String>,
     what: String,
 }
 
@@ -29,6 +33,8 @@ struct Verified {
     states: BTreeMap<&'static str, u64>,
     findings: Vec<Finding>,
     effects: u64,
+    run_states: BTreeMap<&'static str, u64>,
+    runs: u64,
     /// Generations of keys that were done again: which exist, and how far their fences went.
     generations: BTreeMap<Address, BTreeMap<u32, (u64, u64, bool)>>,
 }
@@ -60,15 +66,22 @@ pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> 
         let Some(next) = page.next else { break };
         after = next;
     }
-    progress.finish_and_clear();
     verified.check_generations();
+    runs::check_all(&store, &mut verified, &progress).await?;
+    progress.finish_and_clear();
     report(&verified, printer)
 }
 
 impl Verified {
     fn find(&mut self, invariant: &str, effect: Option<&Effect>, what: String) {
         let effect = effect.map(|effect| effect.address.to_string());
-        self.findings.push(Finding { invariant: invariant.to_owned(), effect, what });
+        let invariant = invariant.to_owned();
+        self.findings.push(Finding { invariant, effect, run: None, what });
+    }
+
+    fn find_run(&mut self, invariant: &str, run: Option<String>, what: String) {
+        let invariant = invariant.to_owned();
+        self.findings.push(Finding { invariant, effect: None, run, what });
     }
 
     fn take(&mut self, effect: &Effect, state: State) {
@@ -90,6 +103,7 @@ impl Verified {
                 self.findings.push(Finding {
                     invariant: "I1".to_owned(),
                     effect: Some(address.to_string()),
+                    run: None,
                     what: what.to_owned(),
                 });
             };
@@ -111,17 +125,23 @@ impl Verified {
 }
 
 fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
-    let Verified { states, findings, effects, .. } = verified;
+    let Verified { states, findings, effects, run_states, runs, .. } = verified;
     if printer.wants_json() {
-        printer.json(&json!({ "effects": effects, "states": states, "violations": findings }))?;
+        printer.json(&json!({
+            "effects": effects,
+            "states": states,
+            "runs": runs,
+            "run_states": run_states,
+            "violations": findings,
+        }))?;
     } else {
-        let counts: Vec<_> =
-            states.iter().map(|(state, count)| format!("{count} {state}")).collect();
-        printer.line(&format!("{effects} effects: {}", counts.join(", ")));
+        printer.line(&format!("{effects} effects: {}", counts(states)));
+        printer.line(&format!("{runs} runs: {}", counts(run_states)));
         for finding in findings {
-            let effect = finding.effect.as_deref().unwrap_or("the store");
+            let run = finding.run.as_ref().map(|id| format!("run {id}"));
+            let subject = run.as_deref().or(finding.effect.as_deref()).unwrap_or("the store");
             let name = printer.paint(Tone::Bad, &finding.invariant);
-            printer.line(&format!("{name} {}: {}", plain(effect), plain(&finding.what)));
+            printer.line(&format!("{name} {}: {}", plain(subject), plain(&finding.what)));
         }
         if findings.is_empty() {
             printer.line(&printer.paint(Tone::Good, "every invariant holds"));
@@ -134,6 +154,16 @@ fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
     match findings.len() {
         0 => Ok(()),
         count => Err(Failed::new(format!("{count} invariants are violated"))
-            .hint("stop the workers, keep the files, and look at the effects above")),
+            .hint("stop the workers, keep the files, and look at what is named above")),
+    }
+}
+
+fn counts(states: &BTreeMap<&'static str, u64>) -> String {
+    match states.is_empty() {
+        true => "none".to_owned(),
+        false => {
+            let each = states.iter().map(|(state, count)| format!("{count} {state}"));
+            each.collect::<Vec<_>>().join(", ")
+        }
     }
 }
