@@ -1,5 +1,7 @@
 //! `semel verify` and `semel doctor` on runs that are well and runs that are not.
 
+use std::time::Duration;
+
 use semel::{Context, Contract, Error, Failure, Retry};
 use serde_json::{Value, json};
 
@@ -49,6 +51,56 @@ fn verify_counts_every_run_in_one_state_and_finds_nothing_in_good_ones() {
     let said = ["--failed", "--version", &version, "--reason", "x"];
     world.semel(&[&["effects", "resolve", "mail/7"], &said[..]].concat()).expect(0);
     world.semel(&["verify"]).expect(0);
+}
+
+#[test]
+fn show_of_a_run_that_waits_for_a_doubt_names_the_effect_and_its_attempts() {
+    let world = with_runs();
+    let text = world.semel(&["runs", "show", "doubtful/e-1"]).expect(0).stdout;
+    for part in [
+        "\n  waits on   effect mail/7\n",
+        "  mail#0  effect mail/7\n",
+        "at_most_once, in_doubt in the ledger\n",
+        "attempt 1 send unknown under fence 1 by ",
+        ": no answer\n",
+        "\nIt waits on effect mail/7 (mail#0)\n  semel effects show 'mail/7'\n",
+    ] {
+        assert_eq!(text.matches(part).count(), 1, "{part:?}: {text}");
+    }
+}
+
+/// Whatever moves on between two reads is no finding.
+#[test]
+fn verify_beside_busy_workers_finds_nothing() {
+    async fn busy(ctx: Context, number: u32) -> Result<u32, Error> {
+        let effect = ctx.effect("busy").key([number.to_string()]).contract(Contract::Harmless);
+        let sent: u32 = effect.call(move |_| async move { Ok::<_, Failure>(number) }).await?;
+        let more: u32 = ctx.wait_for_signal("more").await?;
+        ctx.sleep(Duration::from_millis(5)).await?;
+        ctx.step("add", move || async move { Ok(sent + more) }).await
+    }
+    let world = World::new();
+    world.sdk(async |semel| {
+        semel.worker().workflow("busy", busy).start().expect("it");
+        let runs = semel.clone();
+        let work = tokio::spawn(async move {
+            for number in 0..300_u32 {
+                let run = runs.start("busy").key(number.to_string()).input(&number);
+                let run = run.run().await.expect("it starts");
+                run.signal("more", "m", &1).await.expect("it is delivered");
+                if number % 3 == 0 {
+                    run.result::<u32>().await.expect("it ends");
+                }
+            }
+        });
+        let mut looks = 0;
+        while !work.is_finished() || looks < 3 {
+            let verified = world.semel(&["verify", "--json"]).expect(0).json();
+            assert_eq!(verified["violations"], json!([]));
+            looks += 1;
+        }
+        work.await.expect("all were started");
+    });
 }
 
 fn found(verified: &Ended, invariant: &str) -> bool {

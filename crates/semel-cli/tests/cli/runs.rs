@@ -292,6 +292,27 @@ fn req_v1_show_tells_failed_attempts_and_the_one_that_worked() {
 }
 
 #[test]
+fn show_says_until_when_a_run_sleeps() {
+    async fn nap(ctx: Context, (): ()) -> Result<(), Error> {
+        ctx.sleep(Duration::from_secs(3_600)).await
+    }
+    let world = with_store();
+    world.sdk(async |semel| {
+        semel.worker().workflow("nap", nap).start().expect("it");
+        world.start("nap", "e-1", "null");
+        let run = world.reaches("nap/e-1", "waiting");
+        assert_eq!(
+            (&run["waits_on"], &run["waits"][0]["id"]),
+            (&json!("timer"), &json!("sleep#0"))
+        );
+        let until = run["waits"][0]["until"].as_str().expect("a time");
+        assert!(until > run["created_at"].as_str().expect("a time"), "{run}");
+        let text = world.semel(&["runs", "show", "nap/e-1"]).expect(0).stdout;
+        assert!(text.contains("\nIt waits on timer until 2"), "{text}");
+    });
+}
+
+#[test]
 fn show_returns_large_values_whole_and_does_not_flood_the_screen() {
     let world = with_store();
     world.sdk(async |semel| {
@@ -334,6 +355,11 @@ fn a_run_of_another_namespace_is_not_found_like_one_that_is_not_there() {
         not_found(world.semel(&[&skip[..], &person].concat()));
         not_found(world.semel(&["signals", "send", name, "go", "--namespace", "another"]));
     }
+    let twin = ["runs", "start", "gate", "--key", "e-1", "--namespace", "another", "--json"];
+    let twin = world.semel(&twin).expect(0).json();
+    let shown = world.semel(&["runs", "show", "gate/e-1", "--namespace", "another", "--json"]);
+    assert_eq!(shown.expect(0).json()["id"], twin["id"]);
+    assert_ne!(twin["id"], json!(id), "the same key in two namespaces is two runs");
     not_found(world.semel(&["runs", "show", "gate/e-2"]));
     not_found(world.semel(&["runs", "show", &id[..8]]));
     let ended = world.semel(&["runs", "show", "gate/e-2", "--json"]).expect(3);
