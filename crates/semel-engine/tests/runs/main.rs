@@ -4,4 +4,5 @@ mod crash;
 mod fenced;
 mod flows;
 mod life;
+mod wakes;
 mod world;

@@ -378,14 +378,7 @@ impl World {
     }
 
     pub(crate) async fn signal(&self, name: &str, identity: &str) -> Result<Signalled, Error> {
-        let signal = Signal {
-            namespace: Namespace::default(),
-            run: run_id(),
-            name: name.to_owned(),
-            identity: Some(identity.to_owned()),
-            payload: json(&format!("\"{identity}\"")),
-        };
-        self.outside.signal(signal).await
+        self.outside.signal(signal(name, identity)).await
     }
 
     pub(crate) async fn events(&self) -> Vec<Event> {
@@ -487,6 +480,16 @@ pub(crate) fn start() -> Start {
         input: json("{}"),
         window_ms: limits::WINDOW_MS,
         deadline_ms: None,
+    }
+}
+
+pub(crate) fn signal(name: &str, identity: &str) -> Signal {
+    Signal {
+        namespace: Namespace::default(),
+        run: run_id(),
+        name: name.to_owned(),
+        identity: Some(identity.to_owned()),
+        payload: json(&format!("\"{identity}\"")),
     }
 }
 
