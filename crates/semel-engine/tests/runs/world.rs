@@ -148,12 +148,13 @@ impl Kit {
     ) -> BoxFuture<'static, Result<Json, Error>> {
         let (kit, given) = (self.clone(), given.into());
         let id = port.next_id(name);
-        let step = id.clone();
+        let (step, place) = (id.clone(), format!("{} {id}", port.facts().run_id));
         let run = move |attempt: u32| {
-            let (kit, given, step) = (kit.clone(), given.clone(), step.clone());
+            let (kit, given) = (kit.clone(), given.clone());
+            let (step, place) = (step.clone(), place.clone());
             async move {
                 kit.life.point().await;
-                kit.there.give(&step, &given);
+                kit.there.give(&place, &given);
                 let count = kit.there.run_step(&step);
                 kit.life.point().await;
                 if attempt <= failures {
@@ -314,7 +315,7 @@ impl World {
     pub(crate) async fn idle(&self) {
         let mut quiet = 0;
         let mut before = self.activity.load(Ordering::SeqCst);
-        for _ in 0..50_000 {
+        for _ in 0..5_000 {
             tokio::task::yield_now().await;
             let now = self.activity.load(Ordering::SeqCst);
             quiet = if now == before { quiet + 1 } else { 0 };
