@@ -321,9 +321,10 @@ impl Driver {
             if !matches!(effect.state(&now), State::Pending | State::InDoubt) {
                 continue;
             }
-            let after_ms = effect.due(&now).map(|due| now.until(due).max(limits::LINGER_MS));
-            let due = after_ms.map(|ms| At::from(&now).plus(ms));
-            if let Some((wait, write)) = self.wait_for_effect(id, due, due.is_none()).await? {
+            // Nothing is sent or looked up for this run any more: only a change of the row, by its
+            // lapse, a handler or a person, is worth waking for.
+            let due = Some(At::from(&now).plus(limits::LOOK_AGAIN_MS));
+            if let Some((wait, write)) = self.wait_for_effect(id, due, true).await? {
                 waits.push(wait);
                 writes.extend(write);
             }
