@@ -1,6 +1,7 @@
 //! A process dies at every point: before and after each commit, inside each step, before and after
 //! each send lands. Whoever comes next finishes the run, and nothing happened twice.
 
+use semel_core::code::Code;
 use semel_core::effect::{Person, Resolution};
 use semel_core::run::{On, State};
 
@@ -61,8 +62,18 @@ pub(crate) async fn help(world: &World) {
                 let effect = world.outside.effect(&address).await.expect("it is there");
                 let (actor, reason) = ("ann".to_owned(), "I looked".to_owned());
                 let person = Person { actor, reason, version: effect.version };
-                let failed = world.outside.resolve(&address, &person, &Resolution::Failed).await;
-                failed.expect("the doubt is settled");
+                let plan = effect.plan.as_ref().expect("it was planned");
+                let resolution = match world.there.receipt(&plan.downstream_key) {
+                    Some(receipt) => Resolution::Done(receipt),
+                    None => Resolution::Failed,
+                };
+                match world.outside.resolve(&address, &person, &resolution).await {
+                    Ok(_) => {}
+                    Err(error) => assert!(
+                        matches!(error.code(), Code::TooEarly | Code::InProgress),
+                        "{error:?} {effect:#?}"
+                    ),
+                }
             }
             On::Timer | On::Retry => panic!("a timer without a time"),
         }

@@ -1,9 +1,11 @@
 //! Durable runs on the memory store, with processes that die, stop, lose answers and lag behind.
 
+mod cancel;
 mod crash;
 mod faults;
 mod fenced;
 mod flows;
 mod life;
+mod recover;
 mod wakes;
 mod world;

@@ -32,7 +32,7 @@ pub(crate) const NATIVE: Contract = Contract::NativeKey { retention_ms: 24 * 3_6
 pub(crate) const PROBE: Contract = Contract::Probe { first: false };
 /// Again at once, so that nothing depends on drawn delays.
 pub(crate) const AT_ONCE: Retry =
-    Retry { attempts_max: 10, total_ms: 600_000, delay_ms: 0, delay_ms_max: 0 };
+    Retry { attempts_max: 4, total_ms: 600_000, delay_ms: 0, delay_ms_max: 0 };
 
 /// The code of a workflow, written against the tools of the process it runs in.
 pub(crate) type Flow = fn(Port, Kit) -> BoxFuture<'static, Result<Json, Error>>;
@@ -98,6 +98,12 @@ impl There {
         let receipt = json(&format!(r#"{{"for":{},"number":{number}}}"#, input.text()));
         applied.push((input.clone(), receipt.clone()));
         receipt
+    }
+
+    /// What a person finds who looks.
+    pub(crate) fn receipt(&self, reference: &str) -> Option<Json> {
+        let all = self.applied.lock().expect("no panic");
+        all.get(reference).and_then(|applied| applied.first()).map(|(_, receipt)| receipt.clone())
     }
 
     fn find(&self, reference: &str) -> Looked {
