@@ -131,6 +131,11 @@ impl Driver {
         self.steps.clear();
         self.signals.clear();
         self.timers.keep_effects();
+        let has_effects = self.unstarted.iter().any(|id| self.open_effects.contains_key(id));
+        if has_effects && !self.ink.is_durable() {
+            // What guards an effect names the last entry, which must be there before.
+            return Ok(None);
+        }
         for id in std::mem::take(&mut self.unstarted) {
             let Some(what) = self.open_effects.get(&id) else { continue };
             let effect = load_effect(&self.engine, &address(&self.run, what)).await?;
