@@ -161,3 +161,43 @@ fn bug_dbos_716_a_store_that_cannot_be_read_during_a_recovery_is_asked_again_in_
         assert_eq!(unfinished(&world).await, 0);
     });
 }
+
+/// A worker dies in a race of a signal and an effect, the signal comes, and whoever goes on meets
+/// a fault. Returns how many commits it needed.
+fn race_after_death(point: u32, fault: Option<(u32, Fault)>) -> u32 {
+    play(async {
+        let world = World::new();
+        let dead = world.live("first", flows::signal_race, Some(point));
+        dead.start_run();
+        world.pass_ms(10_000).await;
+        assert!(dead.life.is_dead(), "point {point} was not reached");
+        world.signal("word", "d-1").await.expect("it is delivered");
+        let next = world.live("second", flows::signal_race, None);
+        if let Some((commit, fault)) = fault {
+            next.life.plan(commit, fault);
+        }
+        for _ in 0..60 {
+            world.pass_ms(1_000).await;
+        }
+        let run = world.row().await.expect("it is there");
+        let names = world.names().await;
+        assert_eq!(run.state(), State::Done, "{point} {fault:?} {names:?}");
+        world.check(State::Done).await;
+        assert_eq!(run.fence, 2, "{point} {fault:?}: its holder let it go: {names:?}");
+        next.life.commits()
+    })
+}
+
+#[test]
+fn inv_i14_a_fault_while_a_begun_effect_is_taken_up_again_does_not_cost_the_run_its_holder() {
+    let mut played = 0;
+    for point in 3..=9 {
+        for commit in 1..=race_after_death(point, None) {
+            for fault in Fault::ALL {
+                race_after_death(point, Some((commit, fault)));
+                played += 1;
+            }
+        }
+    }
+    assert!(played > 60, "only {played}");
+}

@@ -188,3 +188,16 @@ pub(crate) fn unsafe_effect(port: Port, kit: Kit) -> Done {
     }
     .boxed()
 }
+
+/// A signal against a slow effect.
+pub(crate) fn signal_race(port: Port, kit: Kit) -> Done {
+    async move {
+        let waiter = port.clone();
+        let word =
+            async move { wait(&waiter, "word", None).await.map(|word| word.expect("it came")) };
+        let effect = kit.effect(&port, "k-1", NATIVE, json("1"), Sending::Slow(6_000));
+        let (won, _, _) = select_all([word.boxed(), effect]).await;
+        won
+    }
+    .boxed()
+}
