@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 
 use semel_core::code::Code;
 use semel_core::effect::{Person, Resolution};
+use semel_core::key::Address;
 use semel_core::run::{On, State};
 
 use super::flows;
@@ -57,26 +58,25 @@ pub(crate) async fn help(world: &World) {
                 world.signal(name, &wait.id).await.expect("it is delivered");
             }
             // Refused after an attempt of which nobody knows: that is no proof for the first.
-            On::Effect { key, .. } => {
-                let address = address(key);
-                let effect = world.outside.effect(&address).await.expect("it is there");
-                let (actor, reason) = ("ann".to_owned(), "I looked".to_owned());
-                let person = Person { actor, reason, version: effect.version };
-                let plan = effect.plan.as_ref().expect("it was planned");
-                let resolution = match world.there.receipt(&plan.downstream_key) {
-                    Some(receipt) => Resolution::Done(receipt),
-                    None => Resolution::Failed,
-                };
-                match world.outside.resolve(&address, &person, &resolution).await {
-                    Ok(_) => {}
-                    Err(error) => assert!(
-                        matches!(error.code(), Code::TooEarly | Code::InProgress),
-                        "{error:?} {effect:#?}"
-                    ),
-                }
-            }
+            On::Effect { key, .. } => settle(world, &address(key)).await,
             On::Timer | On::Retry => panic!("a timer without a time"),
         }
+    }
+}
+
+/// A person looks, and says what is there.
+pub(crate) async fn settle(world: &World, address: &Address) {
+    let effect = world.outside.effect(address).await.expect("it is there");
+    let (actor, reason) = ("ann".to_owned(), "I looked".to_owned());
+    let person = Person { actor, reason, version: effect.version };
+    let plan = effect.plan.as_ref().expect("it was planned");
+    let resolution = match world.there.receipt(&plan.downstream_key) {
+        Some(receipt) => Resolution::Done(receipt),
+        None => Resolution::Failed,
+    };
+    if let Err(error) = world.outside.resolve(address, &person, &resolution).await {
+        let is_early = matches!(error.code(), Code::TooEarly | Code::InProgress);
+        assert!(is_early, "{error:?} {effect:#?}");
     }
 }
 

@@ -10,7 +10,7 @@ use semel_engine::{Error, Exhausted, Port, Work};
 
 use super::world::{AT_ONCE, Kit, NATIVE, PROBE, Sending, json, sleep, wait};
 
-type Done = BoxFuture<'static, Result<Json, Error>>;
+pub(crate) type Done = BoxFuture<'static, Result<Json, Error>>;
 
 pub(crate) fn three_steps(port: Port, kit: Kit) -> Done {
     async move {

@@ -6,6 +6,7 @@ mod faults;
 mod fenced;
 mod flows;
 mod life;
+mod random;
 mod recover;
 mod wakes;
 mod world;

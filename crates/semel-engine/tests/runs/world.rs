@@ -209,7 +209,7 @@ impl Kit {
     ) -> BoxFuture<'static, Result<Json, Error>> {
         let address = address(key);
         let deadline_ms = match sending {
-            Sending::Slow(ms) => 2 * ms,
+            Sending::Slow(ms) => ms + 20_000,
             Sending::Quick | Sending::Refused => 20_000,
         };
         let call = Call {
@@ -441,7 +441,7 @@ impl World {
     }
 
     /// Receipts in the journal are those of the ledger, and each happened once.
-    async fn check_effects(&self, events: &[Event]) {
+    pub(crate) async fn check_effects(&self, events: &[Event]) {
         for event in events {
             let Event::Effect { what, result, .. } = event else { continue };
             let key = what.strip_prefix("effect charge/").expect("an effect of ours");
