@@ -9,7 +9,8 @@ use semel_store::{Query, Store};
 
 use super::crash::help;
 use super::flows;
-use super::world::{Flow, World, play, run_id, start};
+use super::kit::Flow;
+use super::world::{World, play, run_id, start};
 
 async fn cancel(engine: &Engine) -> Result<State, Code> {
     let asked = engine.cancel_run(&Namespace::default(), &run_id(), "ann", "not needed").await;

@@ -9,7 +9,8 @@ use semel_core::key::Address;
 use semel_core::run::{On, State};
 
 use super::flows;
-use super::world::{Flow, World, address, play};
+use super::kit::{Flow, address};
+use super::world::{World, play};
 
 /// One story: the first life dies at the first point, the second at the second, and so on.
 /// Returns at how many points each life could have died.
@@ -101,7 +102,7 @@ fn every_point(flow: Flow, applied: RangeInclusive<usize>, pairs: bool) -> (u32,
 /// order in which sleepers of one moment wake.
 fn check(flow: Flow, applied: RangeInclusive<usize>, pairs: bool, want: (u32, u32)) {
     let (points, pair_count) = every_point(flow, applied, pairs);
-    println!("{points} points and {pair_count} pairs of points");
+    eprintln!("{points} points and {pair_count} pairs of points");
     assert_eq!(points, want.0, "other points than before: look why, then write them down here");
     assert!(pair_count >= want.1, "only {pair_count} pairs");
 }

@@ -7,8 +7,9 @@ use semel_store::{RunQuery, Runs};
 
 use super::crash::help;
 use super::flows;
+use super::kit::Flow;
 use super::life::{Fault, Life};
-use super::world::{Flow, Process, World, play, signal, start};
+use super::world::{Process, World, play, signal, start};
 
 /// Asks until it is told that the run is there.
 fn start_until_told(process: &Process) {

@@ -4,7 +4,8 @@ use semel_core::record::Effect;
 use semel_core::run::State;
 
 use super::flows;
-use super::world::{Flow, World, address, play};
+use super::kit::{Flow, address};
+use super::world::{World, play};
 
 /// A worker stops at a point for longer than its lease lasts, another finishes the run, and the
 /// first one goes on. Returns whether the point was reached before the run had ended.

@@ -8,7 +8,7 @@ use semel_core::json::Json;
 use semel_core::record::Contract;
 use semel_engine::{Error, Exhausted, Port, Work};
 
-use super::world::{AT_ONCE, Kit, NATIVE, PROBE, Sending, json, sleep, wait};
+use super::kit::{AT_ONCE, Kit, NATIVE, PROBE, Sending, json, sleep, wait};
 
 pub(crate) type Done = BoxFuture<'static, Result<Json, Error>>;
 

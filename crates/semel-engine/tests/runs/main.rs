@@ -5,6 +5,7 @@ mod crash;
 mod faults;
 mod fenced;
 mod flows;
+mod kit;
 mod life;
 mod random;
 mod recover;

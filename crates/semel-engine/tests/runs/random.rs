@@ -16,8 +16,9 @@ use semel_engine::{Error, Port, Signal, Start};
 use semel_store::{Query, RunQuery, Runs, Store};
 
 use super::flows::Done;
+use super::kit::{Kit, NATIVE, PROBE, Sending, json, sleep, wait};
 use super::life::Fault;
-use super::world::{Kit, NATIVE, PROBE, Process, Sending, World, json, play, sleep, start, wait};
+use super::world::{Process, World, play, start};
 
 const RUNS: u64 = 6;
 const WORKERS: usize = 3;
@@ -292,6 +293,6 @@ fn every_seed_brings_all_runs_to_one_end_and_each_effect_happens_once() {
         };
         (born, sends) = (born + lives, sends + sent);
     }
-    println!("{} seeds, {born} processes, {sends} sends", seeds.count());
+    eprintln!("{} seeds, {born} processes, {sends} sends", seeds.count());
     assert!(born > 3 && sends > 0);
 }

@@ -5,7 +5,8 @@ use semel_store::Runs;
 
 use super::crash::help;
 use super::flows;
-use super::world::{Flow, Process, World, play};
+use super::kit::Flow;
+use super::world::{Process, World, play};
 
 /// A world in which a worker died at a point of a run and its lease has passed.
 async fn abandoned(flow: Flow, point: u32) -> World {
