@@ -208,7 +208,11 @@ async fn take_up(engine: Engine, slot: Slot, run: Run) {
     match engine.take_run(&run, slot.release()).await {
         Ok(Some((taken, entries))) => drive(engine, slot, taken, entries).await,
         Ok(None) => {}
-        Err(error) => tracing::warn!(run = %run.id, %error, "the run was not taken"),
+        Err(error) => {
+            tracing::warn!(run = %run.id, %error, "the run was not taken; it is tried again");
+            // The place is kept meanwhile: the run is still due, and would be taken again at once.
+            engine.store().clock().sleep_ms(limits::POLL_MS).await;
+        }
     }
 }
 

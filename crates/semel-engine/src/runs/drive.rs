@@ -97,6 +97,9 @@ pub(crate) struct Driver {
     pub(crate) waker: Waker,
     /// What the open commands want done.
     pub(crate) works: HashMap<String, Work>,
+    /// When the code asked for each open command, as the journal has it: a timer counts from there,
+    /// whoever has the run by now.
+    pub(crate) asked: HashMap<String, At>,
     /// Commands that were issued and not started.
     pub(crate) unstarted: VecDeque<String>,
     pub(crate) steps: FuturesUnordered<BoxFuture<'static, Happened>>,
@@ -148,6 +151,7 @@ impl Driver {
             waker: alarm.clone().into(),
             alarm,
             works: HashMap::new(),
+            asked: HashMap::new(),
             unstarted: VecDeque::new(),
             steps: FuturesUnordered::new(),
             effects: FuturesUnordered::new(),
@@ -268,6 +272,7 @@ impl Driver {
     /// Nothing of an answered command is waited for any more.
     fn close(&mut self, id: &str) {
         self.works.remove(id);
+        self.asked.remove(id);
         self.timers.remove(id);
         self.signals.retain(|(open, _)| open != id);
         self.unstarted.retain(|open| open != id);
@@ -293,10 +298,14 @@ impl Driver {
             let polled =
                 in_body(|| catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(&mut context))));
             let ready = polled.map_err(|_| panicked())?;
-            for (id, work) in lock(&self.desk).issued.drain(..) {
+            let mut desk = lock(&self.desk);
+            let asked_at = desk.now.expect("a body runs after its run was started");
+            for (id, work) in desk.issued.drain(..) {
                 self.unstarted.push_back(id.clone());
+                self.asked.insert(id.clone(), asked_at);
                 self.works.insert(id, work);
             }
+            drop(desk);
             if let Poll::Ready(outcome) = ready {
                 self.body = None;
                 self.outcome = Some(outcome);

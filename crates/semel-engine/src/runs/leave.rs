@@ -131,6 +131,11 @@ impl Driver {
         self.steps.clear();
         self.signals.clear();
         self.timers.keep_effects();
+        let has_effects = self.unstarted.iter().any(|id| self.open_effects.contains_key(id));
+        if has_effects && !self.ink.is_durable() {
+            // What guards an effect names the last entry, which must be there before.
+            return Ok(None);
+        }
         for id in std::mem::take(&mut self.unstarted) {
             let Some(what) = self.open_effects.get(&id) else { continue };
             let effect = load_effect(&self.engine, &address(&self.run, what)).await?;
@@ -321,9 +326,10 @@ impl Driver {
             if !matches!(effect.state(&now), State::Pending | State::InDoubt) {
                 continue;
             }
-            let after_ms = effect.due(&now).map(|due| now.until(due).max(limits::LINGER_MS));
-            let due = after_ms.map(|ms| At::from(&now).plus(ms));
-            if let Some((wait, write)) = self.wait_for_effect(id, due, due.is_none()).await? {
+            // Nothing is sent or looked up for this run any more: only a change of the row, by its
+            // lapse, a handler or a person, is worth waking for.
+            let due = Some(At::from(&now).plus(limits::LOOK_AGAIN_MS));
+            if let Some((wait, write)) = self.wait_for_effect(id, due, true).await? {
                 waits.push(wait);
                 writes.extend(write);
             }

@@ -60,13 +60,13 @@ impl Driver {
         if self.unstarted.is_empty() {
             return;
         }
-        let asked_at = lock(&self.desk).now.expect("a body runs after its run was started");
-        let (works, timers, signals) = (&self.works, &mut self.timers, &mut self.signals);
+        let (works, asked) = (&self.works, &self.asked);
+        let (timers, signals) = (&mut self.timers, &mut self.signals);
         let before = &self.waits_before;
         // One that was open when the run was parked keeps the time it had then.
         let due = |id: &str, ms: u64| {
             let known = before.iter().find(|wait| wait.id == id).and_then(|wait| wait.due);
-            known.unwrap_or_else(|| asked_at.plus(ms))
+            known.unwrap_or_else(|| asked[id].plus(ms))
         };
         self.unstarted.retain(|id| match &works[id] {
             Work::Sleep { ms } => {

@@ -1,0 +1,135 @@
+//! Cancelling: in every state, and at every point of a run.
+
+use semel_core::code::Code;
+use semel_core::effect::State as EffectState;
+use semel_core::key::Namespace;
+use semel_core::run::State;
+use semel_engine::Engine;
+use semel_store::{Query, Store};
+
+use super::crash::help;
+use super::flows;
+use super::kit::Flow;
+use super::world::{World, play, run_id, start};
+
+async fn cancel(engine: &Engine) -> Result<State, Code> {
+    let asked = engine.cancel_run(&Namespace::default(), &run_id(), "ann", "not needed").await;
+    asked.map(|run| run.state()).map_err(|error| error.code())
+}
+
+#[test]
+fn bug_inngest_2531_cancel_works_in_every_state() {
+    play(async {
+        let world = World::new();
+        world.outside.start_run(start()).await.expect("it is started");
+        assert_eq!(world.state().await, Some(State::Ready));
+        assert_eq!(cancel(&world.outside).await, Ok(State::Cancelled));
+        assert_eq!(cancel(&world.outside).await, Ok(State::Cancelled), "the first asker stands");
+        world.check(State::Cancelled).await;
+    });
+    let reached = [
+        (flows::long_step as Flow, State::Running, State::Cancelling),
+        (flows::long_sleep, State::Waiting, State::Cancelled),
+        (flows::two_words, State::Waiting, State::Cancelled),
+        (flows::hopeless, State::Paused, State::Cancelled),
+    ];
+    for (flow, state, answer) in reached {
+        play(async {
+            let world = World::new();
+            let process = world.live("worker", flow, None);
+            process.start_run();
+            world.reach(state).await;
+            assert_eq!(cancel(&world.outside).await, Ok(answer), "{state}");
+            world.pass_ms(2_000).await;
+            world.check(State::Cancelled).await;
+            assert_eq!(process.engine.runs_held(), 0);
+        });
+    }
+}
+
+#[test]
+fn bug_inngest_2531_a_run_that_a_dead_worker_left_running_can_be_cancelled() {
+    play(async {
+        let world = World::new();
+        let dead = world.live("dead", flows::long_step, None);
+        dead.start_run();
+        world.reach(State::Running).await;
+        dead.life.kill();
+        assert_eq!(cancel(&world.outside).await, Ok(State::Cancelling));
+        // Whoever comes needs no code of it.
+        world.outside.start();
+        world.pass_ms(32_000).await;
+        world.check(State::Cancelled).await;
+    });
+}
+
+/// Cancels when a worker is at a point, and perhaps the worker dies there. Returns whether the
+/// point was reached.
+fn cancel_at(flow: Flow, point: u32, dies: bool) -> bool {
+    play(async {
+        let world = World::new();
+        let process = world.live("worker", flow, None);
+        let (outside, life) = (world.outside.clone(), process.life.clone());
+        let act = move || {
+            Box::pin(async move {
+                // Before the first commit there is no run, and after the last it has ended.
+                let _ = cancel(&outside).await;
+                if dies {
+                    life.kill();
+                }
+            }) as _
+        };
+        process.life.act_at(point, Box::new(act));
+        process.start_run();
+        let mut next = None;
+        for _ in 0..300 {
+            world.idle().await;
+            world.check_wakes().await;
+            if world.state().await.is_some_and(State::is_final) {
+                break;
+            }
+            if process.life.is_dead() && next.is_none() {
+                let process = world.live("next", flow, None);
+                process.start_run();
+                next = Some(process);
+            }
+            help(&world).await;
+            world.clock.advance_ms(1_000);
+        }
+        if process.life.points() < point {
+            return false;
+        }
+        let state = world.state().await.expect("the run is there");
+        let names = world.names().await;
+        assert!(matches!(state, State::Done | State::Cancelled), "{point}: {state} {names:?}");
+        let taken = names.iter().filter(|name| **name == "taken").count();
+        assert!(taken < 12, "{point}: taken {taken} times while there was nothing to do");
+        world.check(state).await;
+        let now = world.disk.ground().now;
+        for effect in world.disk.list(&Query::everywhere(99)).await.expect("readable").effects {
+            let is_open = matches!(effect.state(&now), EffectState::Pending | EffectState::InDoubt);
+            assert!(!is_open, "{point}: the run ended before {effect:#?}");
+        }
+        let before = (world.row().await, world.events().await);
+        world.pass_ms(60_000).await;
+        assert_eq!((world.row().await, world.events().await), before, "{point}");
+        true
+    })
+}
+
+#[test]
+fn inv_i29_a_cancel_at_any_point_ends_the_run_once_after_its_effects_are_settled() {
+    let flows = [(flows::of_all_kinds as Flow, 37), (flows::slow_race, 22), (flows::wide, 64)];
+    for (flow, want) in flows {
+        let points = (1..=want).filter(|point| cancel_at(flow, *point, false)).count();
+        assert!(points > 10, "only {points}");
+    }
+}
+
+#[test]
+fn inv_i29_a_cancel_at_any_point_at_which_the_worker_dies_ends_the_run_once() {
+    for (flow, want) in [(flows::of_all_kinds as Flow, 37), (flows::slow_race, 22)] {
+        let points = (1..=want).filter(|point| cancel_at(flow, *point, true)).count();
+        assert!(points > 10, "only {points}");
+    }
+}

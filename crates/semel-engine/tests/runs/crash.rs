@@ -1,0 +1,161 @@
+//! A process dies at every point: before and after each commit, inside each step, before and after
+//! each send lands. Whoever comes next finishes the run, and nothing happened twice.
+
+use std::ops::RangeInclusive;
+
+use semel_core::code::Code;
+use semel_core::effect::{Person, Resolution};
+use semel_core::key::Address;
+use semel_core::run::{On, State};
+
+use super::flows;
+use super::kit::{Flow, address};
+use super::world::{World, play};
+
+/// One story: the first life dies at the first point, the second at the second, and so on.
+/// Returns at how many points each life could have died.
+fn story(flow: Flow, deaths: &[u32], applied: RangeInclusive<usize>) -> Vec<u32> {
+    play(async {
+        let world = World::new();
+        let mut points = Vec::new();
+        for number in 0..=deaths.len() {
+            let process = world.live("worker", flow, deaths.get(number).copied());
+            process.start_run();
+            let ended = loop {
+                world.idle().await;
+                world.check_wakes().await;
+                let state = world.state().await;
+                if state.is_some_and(State::is_final) {
+                    break true;
+                }
+                if process.life.is_dead() {
+                    break false;
+                }
+                help(&world).await;
+                world.clock.advance_ms(1_000);
+                if world.clock_s() > 2_000 {
+                    let (names, row) = (world.names().await, world.row().await);
+                    panic!("{deaths:?} never ends: {names:?} {row:#?}");
+                }
+            };
+            points.push(process.life.points());
+            if ended {
+                break;
+            }
+        }
+        world.check(State::Done).await;
+        assert!(applied.contains(&world.there.applied().0), "{deaths:?}");
+        points
+    })
+}
+
+/// The world answers what only it can: a signal that is waited for without end, and a doubt that
+/// no contract settles.
+pub(crate) async fn help(world: &World) {
+    let waits = world.row().await.map(|run| run.waits).unwrap_or_default();
+    for wait in waits.iter().filter(|wait| wait.due.is_none()) {
+        match &wait.on {
+            On::Signal(name) => {
+                world.signal(name, &wait.id).await.expect("it is delivered");
+            }
+            // Refused after an attempt of which nobody knows: that is no proof for the first.
+            On::Effect { key, .. } => settle(world, &address(key)).await,
+            On::Timer | On::Retry => panic!("a timer without a time"),
+        }
+    }
+}
+
+/// A person looks, and says what is there.
+pub(crate) async fn settle(world: &World, address: &Address) {
+    let effect = world.outside.effect(address).await.expect("it is there");
+    let (actor, reason) = ("ann".to_owned(), "I looked".to_owned());
+    let person = Person { actor, reason, version: effect.version };
+    let plan = effect.plan.as_ref().expect("it was planned");
+    let resolution = match world.there.receipt(&plan.downstream_key) {
+        Some(receipt) => Resolution::Done(receipt),
+        None => Resolution::Failed,
+    };
+    if let Err(error) = world.outside.resolve(address, &person, &resolution).await {
+        let is_early = matches!(error.code(), Code::TooEarly | Code::InProgress);
+        assert!(is_early, "{error:?} {effect:#?}");
+    }
+}
+
+/// Every single point, and every pair. Returns how many of each were played.
+fn every_point(flow: Flow, applied: RangeInclusive<usize>, pairs: bool) -> (u32, u32) {
+    let clean = story(flow, &[], applied.clone())[0];
+    let mut pair_count = 0;
+    for first in 1..=clean {
+        let second_life = story(flow, &[first], applied.clone()).get(1).copied().unwrap_or(0);
+        if !pairs {
+            continue;
+        }
+        for second in 1..=second_life {
+            story(flow, &[first, second], applied.clone());
+            pair_count += 1;
+        }
+    }
+    (clean, pair_count)
+}
+
+/// `want`: how many points there are, and at least how many pairs; those depend a little on the
+/// order in which sleepers of one moment wake.
+fn check(flow: Flow, applied: RangeInclusive<usize>, pairs: bool, want: (u32, u32)) {
+    let (points, pair_count) = every_point(flow, applied, pairs);
+    eprintln!("{points} points and {pair_count} pairs of points");
+    assert_eq!(points, want.0, "other points than before: look why, then write them down here");
+    assert!(pair_count >= want.1, "only {pair_count} pairs");
+}
+
+#[test]
+fn req_r9_three_steps_survive_two_deaths_at_every_two_points() {
+    check(flows::three_steps, 0..=0, true, (14, 150));
+}
+
+#[test]
+fn req_r9_a_model_effects_a_sleep_and_a_wait_survive_two_deaths_at_every_two_points() {
+    check(flows::of_all_kinds, 2..=2, true, (37, 860));
+}
+
+#[test]
+fn req_r9_many_commands_at_once_survive_a_death_at_every_point() {
+    check(flows::wide, 3..=3, false, (64, 0));
+}
+
+#[test]
+fn req_r9_a_race_against_a_slow_effect_survives_two_deaths_at_every_two_points() {
+    // Planned and not begun when the timer won, an effect is not begun any more.
+    check(flows::slow_race, 0..=1, true, (22, 430));
+}
+
+#[test]
+fn req_r9_a_step_that_fails_twice_survives_two_deaths_at_every_two_points() {
+    check(flows::stubborn_step, 0..=0, true, (18, 230));
+}
+
+#[test]
+fn req_r9_a_refused_effect_survives_two_deaths_at_every_two_points() {
+    check(flows::refused_effect, 1..=1, true, (19, 375));
+}
+
+#[test]
+fn req_r9_a_wait_in_vain_survives_two_deaths_at_every_two_points() {
+    check(flows::wait_in_vain, 0..=0, true, (12, 98));
+}
+
+#[test]
+fn bug_dbos_ts_1206_each_signal_is_consumed_once_and_seen_alike_whatever_dies() {
+    check(flows::two_words, 0..=0, true, (22, 300));
+}
+
+#[test]
+fn inv_i25_a_death_inside_the_recovery_of_many_commands_changes_nothing() {
+    let mut played = 0;
+    for first in [20, 40] {
+        for second in 1..=story(flows::wide, &[first], 3..=3)[1] {
+            story(flows::wide, &[first, second], 3..=3);
+            played += 1;
+        }
+    }
+    assert!(played > 60, "only {played}");
+}

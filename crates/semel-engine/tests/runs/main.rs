@@ -1,0 +1,13 @@
+//! Durable runs on the memory store, with processes that die, stop, lose answers and lag behind.
+
+mod cancel;
+mod crash;
+mod faults;
+mod fenced;
+mod flows;
+mod kit;
+mod life;
+mod random;
+mod recover;
+mod wakes;
+mod world;
