@@ -97,8 +97,8 @@ pub(crate) struct Driver {
     pub(crate) waker: Waker,
     /// What the open commands want done.
     pub(crate) works: HashMap<String, Work>,
-    /// When the code asked for each open command, as the journal has it: a timer counts from there,
-    /// whoever has the run by now.
+    /// When the code asked for each open timer and wait, as the journal has it: they count from
+    /// there, whoever has the run by now.
     pub(crate) asked: HashMap<String, At>,
     /// Commands that were issued and not started.
     pub(crate) unstarted: VecDeque<String>,
@@ -302,7 +302,9 @@ impl Driver {
             let asked_at = desk.now.expect("a body runs after its run was started");
             for (id, work) in desk.issued.drain(..) {
                 self.unstarted.push_back(id.clone());
-                self.asked.insert(id.clone(), asked_at);
+                if matches!(work, Work::Sleep { .. } | Work::Wait { .. }) {
+                    self.asked.insert(id.clone(), asked_at);
+                }
                 self.works.insert(id, work);
             }
             drop(desk);

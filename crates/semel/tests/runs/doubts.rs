@@ -100,6 +100,8 @@ async fn req_s5_a_lost_answer_is_resent_under_the_same_key_and_both_attempts_are
     assert_eq!((row.attempts.len(), sent.get()), (2, 2));
 }
 
+type Boxed<'a> = std::pin::Pin<Box<dyn Future<Output = Result<u32, Error>> + Send + 'a>>;
+
 /// A send that takes a while, and counts when it has landed.
 fn slow_mail(ctx: &Context, landed: Count) -> impl Future<Output = Result<u32, Error>> + use<'_> {
     ctx.effect("mail").key(["k"]).call(move |_| {
@@ -124,8 +126,7 @@ async fn a_lost_race_loses_no_receipt() {
                 ctx.sleep(Duration::from_millis(50)).await?;
                 Ok(0)
             });
-            let futures: Vec<std::pin::Pin<Box<dyn Future<Output = Result<u32, Error>> + Send>>> =
-                vec![send, patience];
+            let futures: [Boxed; 2] = [send, patience];
             let (first, _) = ctx.race(futures).await;
             Ok(first)
         }

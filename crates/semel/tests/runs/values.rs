@@ -138,7 +138,7 @@ async fn a_name_or_id_that_cannot_be_kept_is_refused() {
         let hash = ctx.step("a#b", || async { Ok::<_, Failure>(1) }).await.unwrap_err().code();
         ctx.step("x", || async { Ok::<_, Failure>(1) }).id("mine").await?;
         let again = ctx.step("y", || async { Ok::<_, Failure>(1) }).id("mine").await;
-        Ok(vec![hash.as_str(), again.unwrap_err().code().as_str()].join(" "))
+        Ok([hash.as_str(), again.unwrap_err().code().as_str()].join(" "))
     };
     semel.worker().workflow("named", named).start().unwrap();
     let run = semel.start("named").key("k").input(&()).run().await.unwrap();

@@ -1,8 +1,8 @@
 //! `semel bench runs`: steps a second of runs with ten steps each.
 //!
 //! A step is one durable row. A run has five more: its row, written twice, and the entries for its
-//! start, its take and its end. The ratio is all rows a second over those of a bare insert loop with
-//! the same bytes and rows a transaction.
+//! start, its take and its end. The ratio is all rows a second over those of a bare insert loop
+//! with the same bytes and rows a transaction.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
