@@ -133,3 +133,62 @@ fn inv_i29_a_cancel_at_any_point_at_which_the_worker_dies_ends_the_run_once() {
         assert!(points > 10, "only {points}");
     }
 }
+
+/// A worker stops at a point, its run is cancelled and ended by another, and it goes on. Returns
+/// whether the point was reached before the run had ended.
+fn zombie_of_cancelled(flow: Flow, point: u32) -> bool {
+    play(async {
+        let world = World::new();
+        let first = world.live("first", flow, None);
+        let life = first.life.clone();
+        let stop = move || {
+            life.stop();
+            Box::pin(std::future::ready(())) as _
+        };
+        first.life.act_at(point, Box::new(stop));
+        first.start_run();
+        for _ in 0..15 {
+            world.idle().await;
+            help(&world).await;
+            world.clock.advance_ms(1_000);
+        }
+        if world.state().await.is_some_and(State::is_final) {
+            return false;
+        }
+        world.outside.start_run(start()).await.expect("it is there");
+        let _ = cancel(&world.outside).await;
+        let _second = world.live("second", flow, None);
+        for _ in 0..300 {
+            world.idle().await;
+            if world.state().await.is_some_and(State::is_final) {
+                break;
+            }
+            help(&world).await;
+            world.clock.advance_ms(1_000);
+        }
+        world.check(State::Cancelled).await;
+        world.pass_ms(60_000).await;
+        let told = || async {
+            let effects = world.disk.list(&Query::everywhere(99)).await.expect("readable").effects;
+            let attempts: usize = effects.iter().map(|effect| effect.attempts.len()).sum();
+            (world.row().await, world.events().await, world.there.sends(), attempts)
+        };
+        let before = told().await;
+        first.life.go_on();
+        world.pass_ms(60_000).await;
+        let after = told().await;
+        assert_eq!((after.2, after.3), (before.2, before.3), "stopped at {point}, it sent later");
+        assert_eq!((after.0, after.1), (before.0, before.1), "stopped at {point}, it wrote later");
+        true
+    })
+}
+
+#[test]
+fn inv_i5_a_stopped_worker_begins_nothing_of_a_run_that_was_cancelled_meanwhile() {
+    for (flow, least) in
+        [(flows::of_all_kinds as Flow, 30), (flows::slow_race, 15), (flows::wide, 55)]
+    {
+        let stopped = (1..).take_while(|point| zombie_of_cancelled(flow, *point)).count();
+        assert!(stopped >= least, "only {stopped} points");
+    }
+}
