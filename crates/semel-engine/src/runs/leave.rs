@@ -48,7 +48,8 @@ impl Driver {
 
     async fn go_on(&mut self) -> Result<Left, Halt> {
         loop {
-            if self.run.cancel.is_some() || self.is_overdue {
+            // A journal that says so without anybody having asked: the deadline has passed before.
+            if self.run.cancel.is_some() || self.is_overdue || self.is_cancelling {
                 if let Some(left) = self.cancel().await? {
                     return Ok(left);
                 }
@@ -335,6 +336,8 @@ impl Driver {
             }
         }
         if !waits.is_empty() {
+            // It has done its work. Left in the row, it would make the run due for ever.
+            self.run.deadline = None;
             return self.commit_park(waits, writes).await;
         }
         if self.run.cancel.is_none() {
