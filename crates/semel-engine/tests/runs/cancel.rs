@@ -4,7 +4,7 @@ use semel_core::code::Code;
 use semel_core::effect::State as EffectState;
 use semel_core::key::Namespace;
 use semel_core::run::State;
-use semel_engine::Engine;
+use semel_engine::{Engine, Start};
 use semel_store::{Query, Store};
 
 use super::crash::help;
@@ -190,5 +190,46 @@ fn inv_i5_a_stopped_worker_begins_nothing_of_a_run_that_was_cancelled_meanwhile(
     {
         let stopped = (1..).take_while(|point| zombie_of_cancelled(flow, *point)).count();
         assert!(stopped >= least, "only {stopped} points");
+    }
+}
+
+/// A run with a deadline that passes while it sleeps or its worker is dead.
+fn overdue(flow: Flow, dies_at: Option<u32>) -> u32 {
+    play(async {
+        let world = World::new();
+        let ask = Start { deadline_ms: Some(3_000), ..start() };
+        world.outside.start_run(ask).await.expect("it is started");
+        let first = world.live("first", flow, dies_at);
+        world.pass_ms(2_000).await;
+        let points = first.life.points();
+        let _second = world.live("second", flow, None);
+        for _ in 0..300 {
+            world.idle().await;
+            world.check_wakes().await;
+            if world.state().await.is_some_and(State::is_final) {
+                break;
+            }
+            help(&world).await;
+            world.clock.advance_ms(1_000);
+        }
+        world.check(State::Failed).await;
+        let row = world.row().await.expect("it is there");
+        let error = world.outside.ending(&row).await.expect_err("it failed");
+        assert_eq!(error.code(), Code::DeadlinePassed, "{dies_at:?}");
+        if dies_at.is_none() {
+            assert_eq!(row.ended.expect("it has").at.0 - row.created.0, 3_000);
+        }
+        let taken = world.names().await.iter().filter(|name| **name == "taken").count();
+        assert!(taken < 12, "{dies_at:?}: taken {taken} times while there was nothing to do");
+        points
+    })
+}
+
+#[test]
+fn inv_i29_a_deadline_ends_a_run_once_in_time_and_after_any_death() {
+    for flow in [flows::of_all_kinds as Flow, flows::two_words, flows::long_step] {
+        for point in 1..=overdue(flow, None) {
+            overdue(flow, Some(point));
+        }
     }
 }
