@@ -157,6 +157,8 @@ impl Driver {
             if !self.ink.is_durable() || self.lingers() {
                 return Ok(None);
             }
+            // There is no code left to end; passed, it would make the run due for ever.
+            self.run.deadline = None;
             return self.park().await;
         }
         let outcome = self.outcome.take().expect("the code has returned");
