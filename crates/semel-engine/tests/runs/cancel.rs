@@ -233,3 +233,23 @@ fn inv_i29_a_deadline_ends_a_run_once_in_time_and_after_any_death() {
         }
     }
 }
+
+#[test]
+fn inv_i29_a_deadline_that_passes_after_the_code_returned_changes_nothing() {
+    play(async {
+        let world = World::new();
+        let ask = Start { deadline_ms: Some(3_000), ..start() };
+        world.outside.start_run(ask).await.expect("it is started");
+        let first = world.live("first", flows::unsafe_race, None);
+        world.pass_ms(2_000).await;
+        first.life.kill();
+        let _second = world.live("second", flows::unsafe_race, None);
+        world.pass_ms(120_000).await;
+        assert_eq!(world.state().await, Some(State::Waiting), "{:?}", world.names().await);
+        let taken = world.names().await.iter().filter(|name| **name == "taken").count();
+        assert!(taken < 6, "taken {taken} times while there was nothing to do");
+        help(&world).await;
+        world.pass_ms(2_000).await;
+        world.check(State::Done).await;
+    });
+}
