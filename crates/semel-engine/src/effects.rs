@@ -167,8 +167,9 @@ impl Engine {
             }
             Decision::Arm(effect, permit) => {
                 let effect: Arc<Effect> = effect.into();
-                recall.arm(&effect, ground);
-                let written = self.commit(arming(&effect, ground, guard)).await;
+                let batch = arming(&effect, ground, guard);
+                recall.arm(&effect, &batch);
+                let written = self.commit(batch).await;
                 recall.answered();
                 if let (Err(Stopped::Stale(row)), Some(_)) = (&written, guard)
                     && row.as_ref().map(|row| row.version) == known.map(|row| row.version)

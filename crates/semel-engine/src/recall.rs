@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use semel_core::effect::{Ground, Report, Settle};
+use semel_core::effect::{Report, Settle};
 use semel_core::record::{Effect, Kind};
+use semel_store::Batch;
 use tokio::runtime::Handle;
 
+use crate::effects::Stopped;
 use crate::{Engine, Error};
 
 /// Whether the caller can come back for its attempt.
@@ -21,7 +23,7 @@ pub(crate) enum Returns {
 pub(crate) struct Recall<'a> {
     engine: &'a Engine,
     returns: Returns,
-    arming: Option<(Arc<Effect>, Ground)>,
+    arming: Option<(Arc<Effect>, Batch)>,
 }
 
 impl<'a> Recall<'a> {
@@ -30,9 +32,9 @@ impl<'a> Recall<'a> {
     }
 
     /// From here on the attempt may be durable.
-    pub(crate) fn arm(&mut self, effect: &Arc<Effect>, ground: &Ground) {
+    pub(crate) fn arm(&mut self, effect: &Arc<Effect>, batch: &Batch) {
         if self.returns == Returns::Never {
-            self.arming = Some((effect.clone(), *ground));
+            self.arming = Some((effect.clone(), batch.clone()));
         }
     }
 
@@ -44,24 +46,30 @@ impl<'a> Recall<'a> {
 
 impl Drop for Recall<'_> {
     fn drop(&mut self) {
-        let Some((effect, ground)) = self.arming.take() else { return };
+        let Some((effect, batch)) = self.arming.take() else { return };
         // Without a runtime the lease lapses, and the attempt is in doubt like any cut one.
         if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(take_back(self.engine.clone(), effect, ground));
+            runtime.spawn(take_back(self.engine.clone(), effect, batch));
         }
     }
 }
 
-async fn take_back(engine: Engine, effect: Arc<Effect>, ground: Ground) {
+async fn take_back(engine: Engine, effect: Arc<Effect>, batch: Batch) {
     let address = effect.address.clone();
-    if let Err(error) = try_take_back(&engine, &effect, &ground).await {
+    if let Err(error) = try_take_back(&engine, &effect, batch).await {
         tracing::warn!(effect = %address, %error, "an attempt whose caller left was not closed");
     }
 }
 
-/// The same batch again: now it is certain whether the attempt exists, and it can be closed.
-async fn try_take_back(engine: &Engine, effect: &Effect, ground: &Ground) -> Result<(), Error> {
-    engine.write(effect, ground).await?;
+/// The same batch again, its guards included: now it is certain whether the attempt exists, and it
+/// can be closed.
+async fn try_take_back(engine: &Engine, effect: &Effect, batch: Batch) -> Result<(), Error> {
+    match engine.commit(batch).await {
+        Ok(()) => {}
+        // Never armed, and now it cannot be any more.
+        Err(Stopped::Stale(_)) => return Ok(()),
+        Err(Stopped::Error(error)) => return Err(error),
+    }
     let reason = "the caller left before anything was done".to_owned();
     let report = match effect.attempts.last().map(|attempt| attempt.kind) {
         Some(Kind::Send) => Report::NotApplied { reason, last: false },

@@ -48,7 +48,8 @@ impl Driver {
 
     async fn go_on(&mut self) -> Result<Left, Halt> {
         loop {
-            if self.run.cancel.is_some() || self.is_overdue {
+            // A journal that says so without anybody having asked: the deadline has passed before.
+            if self.run.cancel.is_some() || self.is_overdue || self.is_cancelling {
                 if let Some(left) = self.cancel().await? {
                     return Ok(left);
                 }
@@ -156,6 +157,8 @@ impl Driver {
             if !self.ink.is_durable() || self.lingers() {
                 return Ok(None);
             }
+            // There is no code left to end; passed, it would make the run due for ever.
+            self.run.deadline = None;
             return self.park().await;
         }
         let outcome = self.outcome.take().expect("the code has returned");
@@ -335,6 +338,8 @@ impl Driver {
             }
         }
         if !waits.is_empty() {
+            // It has done its work. Left in the row, it would make the run due for ever.
+            self.run.deadline = None;
             return self.commit_park(waits, writes).await;
         }
         if self.run.cancel.is_none() {

@@ -4,7 +4,7 @@ use semel_core::code::Code;
 use semel_core::effect::State as EffectState;
 use semel_core::key::Namespace;
 use semel_core::run::State;
-use semel_engine::Engine;
+use semel_engine::{Engine, Start};
 use semel_store::{Query, Store};
 
 use super::crash::help;
@@ -132,4 +132,124 @@ fn inv_i29_a_cancel_at_any_point_at_which_the_worker_dies_ends_the_run_once() {
         let points = (1..=want).filter(|point| cancel_at(flow, *point, true)).count();
         assert!(points > 10, "only {points}");
     }
+}
+
+/// A worker stops at a point, its run is cancelled and ended by another, and it goes on. Returns
+/// whether the point was reached before the run had ended.
+fn zombie_of_cancelled(flow: Flow, point: u32) -> bool {
+    play(async {
+        let world = World::new();
+        let first = world.live("first", flow, None);
+        let life = first.life.clone();
+        let stop = move || {
+            life.stop();
+            Box::pin(std::future::ready(())) as _
+        };
+        first.life.act_at(point, Box::new(stop));
+        first.start_run();
+        for _ in 0..15 {
+            world.idle().await;
+            help(&world).await;
+            world.clock.advance_ms(1_000);
+        }
+        if world.state().await.is_some_and(State::is_final) {
+            return false;
+        }
+        world.outside.start_run(start()).await.expect("it is there");
+        let _ = cancel(&world.outside).await;
+        let _second = world.live("second", flow, None);
+        for _ in 0..300 {
+            world.idle().await;
+            if world.state().await.is_some_and(State::is_final) {
+                break;
+            }
+            help(&world).await;
+            world.clock.advance_ms(1_000);
+        }
+        world.check(State::Cancelled).await;
+        world.pass_ms(60_000).await;
+        let told = || async {
+            let effects = world.disk.list(&Query::everywhere(99)).await.expect("readable").effects;
+            let attempts: usize = effects.iter().map(|effect| effect.attempts.len()).sum();
+            (world.row().await, world.events().await, world.there.sends(), attempts)
+        };
+        let before = told().await;
+        first.life.go_on();
+        world.pass_ms(60_000).await;
+        let after = told().await;
+        assert_eq!((after.2, after.3), (before.2, before.3), "stopped at {point}, it sent later");
+        assert_eq!((after.0, after.1), (before.0, before.1), "stopped at {point}, it wrote later");
+        true
+    })
+}
+
+#[test]
+fn inv_i5_a_stopped_worker_begins_nothing_of_a_run_that_was_cancelled_meanwhile() {
+    for (flow, least) in
+        [(flows::of_all_kinds as Flow, 30), (flows::slow_race, 15), (flows::wide, 55)]
+    {
+        let stopped = (1..).take_while(|point| zombie_of_cancelled(flow, *point)).count();
+        assert!(stopped >= least, "only {stopped} points");
+    }
+}
+
+/// A run with a deadline that passes while it sleeps or its worker is dead.
+fn overdue(flow: Flow, dies_at: Option<u32>) -> u32 {
+    play(async {
+        let world = World::new();
+        let ask = Start { deadline_ms: Some(3_000), ..start() };
+        world.outside.start_run(ask).await.expect("it is started");
+        let first = world.live("first", flow, dies_at);
+        world.pass_ms(2_000).await;
+        let points = first.life.points();
+        let _second = world.live("second", flow, None);
+        for _ in 0..300 {
+            world.idle().await;
+            world.check_wakes().await;
+            if world.state().await.is_some_and(State::is_final) {
+                break;
+            }
+            help(&world).await;
+            world.clock.advance_ms(1_000);
+        }
+        world.check(State::Failed).await;
+        let row = world.row().await.expect("it is there");
+        let error = world.outside.ending(&row).await.expect_err("it failed");
+        assert_eq!(error.code(), Code::DeadlinePassed, "{dies_at:?}");
+        if dies_at.is_none() {
+            assert_eq!(row.ended.expect("it has").at.0 - row.created.0, 3_000);
+        }
+        let taken = world.names().await.iter().filter(|name| **name == "taken").count();
+        assert!(taken < 12, "{dies_at:?}: taken {taken} times while there was nothing to do");
+        points
+    })
+}
+
+#[test]
+fn inv_i29_a_deadline_ends_a_run_once_in_time_and_after_any_death() {
+    for flow in [flows::of_all_kinds as Flow, flows::two_words, flows::long_step] {
+        for point in 1..=overdue(flow, None) {
+            overdue(flow, Some(point));
+        }
+    }
+}
+
+#[test]
+fn inv_i29_a_deadline_that_passes_after_the_code_returned_changes_nothing() {
+    play(async {
+        let world = World::new();
+        let ask = Start { deadline_ms: Some(3_000), ..start() };
+        world.outside.start_run(ask).await.expect("it is started");
+        let first = world.live("first", flows::unsafe_race, None);
+        world.pass_ms(2_000).await;
+        first.life.kill();
+        let _second = world.live("second", flows::unsafe_race, None);
+        world.pass_ms(120_000).await;
+        assert_eq!(world.state().await, Some(State::Waiting), "{:?}", world.names().await);
+        let taken = world.names().await.iter().filter(|name| **name == "taken").count();
+        assert!(taken < 6, "taken {taken} times while there was nothing to do");
+        help(&world).await;
+        world.pass_ms(2_000).await;
+        world.check(State::Done).await;
+    });
 }

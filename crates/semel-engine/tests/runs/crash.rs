@@ -100,7 +100,7 @@ fn every_point(flow: Flow, applied: RangeInclusive<usize>, pairs: bool) -> (u32,
 
 /// `want`: how many points there are, and at least how many pairs; those depend a little on the
 /// order in which sleepers of one moment wake.
-#[expect(clippy::print_stderr, reason = "how much was tried is worth reading")]
+#[expect(clippy::print_stderr, reason = "how much was played is the result")]
 fn check(flow: Flow, applied: RangeInclusive<usize>, pairs: bool, want: (u32, u32)) {
     let (points, pair_count) = every_point(flow, applied, pairs);
     eprintln!("{points} points and {pair_count} pairs of points");

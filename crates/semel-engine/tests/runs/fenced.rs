@@ -141,6 +141,12 @@ fn bug_dbos_java_491_looking_for_work_does_not_take_a_run_that_is_live_here() {
             world.idle().await;
             process.life.set_stale_due(None);
         }
+        // Told that it is due although it is held, it sees that it is.
+        let held = world.row().await.expect("it is there");
+        let due = semel_store::DueRuns { runs: vec![held], next: None };
+        lost.life.set_stale_due(Some(due));
+        lost.engine.dispatch_once().await.unwrap();
+        world.idle().await;
         world.end().await;
         world.check(State::Done).await;
         assert_eq!(world.names().await, ["started", "taken", "step", "finished"]);

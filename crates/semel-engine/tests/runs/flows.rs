@@ -201,3 +201,15 @@ pub(crate) fn signal_race(port: Port, kit: Kit) -> Done {
     }
     .boxed()
 }
+
+/// A timer against an effect that only a person can settle when it is cut.
+pub(crate) fn unsafe_race(port: Port, kit: Kit) -> Done {
+    async move {
+        let sleeper = port.clone();
+        let timer = async move { sleep(&sleeper, 1_000).await.map(|()| json("1")) }.boxed();
+        let slow = Sending::Slow(6_000);
+        let effect = kit.effect(&port, "k-1", Contract::AtMostOnce, json("1"), slow);
+        select_all([timer, effect]).await.0
+    }
+    .boxed()
+}

@@ -201,7 +201,7 @@ impl Kit {
     ) -> BoxFuture<'static, Result<Json, Error>> {
         let address = address(key);
         let deadline_ms = match sending {
-            Sending::Slow(ms) => ms + 20_000,
+            Sending::Slow(ms) => 2 * ms + 20_000,
             Sending::Quick | Sending::Refused => 20_000,
         };
         let call = Call {

@@ -280,7 +280,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "how much was tried is worth reading")]
+#[expect(clippy::print_stderr, reason = "how much was played is the result")]
 fn every_seed_brings_all_runs_to_one_end_and_each_effect_happens_once() {
     let seeds = match number("RUNS_SEED") {
         Some(seed) => seed..seed + 1,
