@@ -208,9 +208,8 @@ impl Code {
             Code::DeadlinePassed => "stop the call: its hard deadline is over",
             Code::PermitLapsed => "begin again: nothing was sent",
             Code::EffectFailed => "the refusal is final; `semel effects supersede` opens a new try",
-            Code::RetriesExhausted | Code::NotApplied => {
-                "call again later: nothing was applied and the key is unchanged"
-            }
+            Code::RetriesExhausted => "try again later, in a run by `semel runs retry`: same key",
+            Code::NotApplied => "call again later: nothing was applied and the key is unchanged",
             Code::Expired => {
                 "the replay window is over; `semel effects supersede` opens a new generation"
             }

@@ -419,11 +419,12 @@ fn exhausted(effect: &Effect, budget: &Budget, now: &Moment) -> Error {
     let sends = budget.sends;
     match effect.state(now) {
         State::InDoubt => {
-            Error::new(Code::InDoubt, format!("no answer after {sends} sends: {reason}"))
+            Error::exhausted(Code::InDoubt, format!("no answer after {sends} sends: {reason}"))
         }
-        _ if budget.retry.attempts_max <= 1 => Error::new(Code::NotApplied, reason),
+        _ if budget.retry.attempts_max <= 1 => Error::exhausted(Code::NotApplied, reason),
         _ => {
-            Error::new(Code::RetriesExhausted, format!("not applied after {sends} sends: {reason}"))
+            let text = format!("not applied after {sends} sends: {reason}");
+            Error::exhausted(Code::RetriesExhausted, text)
         }
     }
 }

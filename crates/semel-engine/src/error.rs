@@ -14,12 +14,22 @@ pub struct Error {
     code: Code,
     detail: String,
     retry_after_ms: Option<u64>,
+    /// The caller's own retries are used up: more of them may help.
+    is_exhausted: bool,
 }
 
 impl Error {
     /// An error of our own.
     pub fn new(code: Code, detail: impl Into<String>) -> Error {
-        Error { code, detail: detail.into(), retry_after_ms: None }
+        Error { code, detail: detail.into(), retry_after_ms: None, is_exhausted: false }
+    }
+
+    pub(crate) fn exhausted(code: Code, detail: impl Into<String>) -> Error {
+        Error { is_exhausted: true, ..Error::new(code, detail) }
+    }
+
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.is_exhausted
     }
 
     /// The stable code.
@@ -52,6 +62,7 @@ impl From<Refusal> for Error {
             code: refusal.code(),
             detail: refusal.to_string(),
             retry_after_ms: refusal.retry_after_ms(),
+            is_exhausted: false,
         }
     }
 }

@@ -218,6 +218,10 @@ impl Driver {
         match (error.code(), on_doubt) {
             // Of this run, not of the effect: begun under a lease that is gone.
             (Code::RunTaken, _) => Err(Halt::Lost),
+            // The contract would resend, but not for ever.
+            (Code::InDoubt, OnDoubt::Wait) if error.is_exhausted() => {
+                Err(pause(Some(id), Code::RetriesExhausted, error.detail()))
+            }
             (Code::InDoubt, OnDoubt::Wait) | (Code::InProgress, _) => {
                 self.look_again(&id, error.retry_after_ms());
                 Ok(())

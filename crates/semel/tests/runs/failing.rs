@@ -1,6 +1,6 @@
 //! Steps and effects that fail: retries with caps, pauses, and what operators decide.
 
-use semel::{Code, Context, Error, Failure, RunState};
+use semel::{Code, Context, Error, Failure, NativeKey, RunState};
 
 use crate::common::{AT_ONCE, Count, Place, entries, reaches};
 
@@ -148,4 +148,32 @@ async fn an_input_of_another_shape_fails_the_run_with_a_clear_error() {
     semel.worker().workflow("w", typed).start().unwrap();
     let run = semel.start("w").key("k").input("seven").run().await.unwrap();
     assert_eq!(run.result::<u32>().await.unwrap_err().code(), Code::InputInvalid);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_doubt_that_could_be_resent_pauses_when_the_retries_are_used_up() {
+    let (place, sent) = (Place::new(), Count::default());
+    let semel = place.open().await;
+    let count = sent.clone();
+    let send = move |ctx: Context, ()| {
+        let count = count.clone();
+        async move {
+            let effect = ctx.effect("ticket").key(["k"]).contract(NativeKey::hours(24));
+            let sent = effect.retry(AT_ONCE).call(move |intent| {
+                let (key, number) = (intent.downstream_key().to_owned(), count.up());
+                async move { if number <= 3 { Err(Failure::unknown("cut")) } else { Ok(key) } }
+            });
+            sent.await
+        }
+    };
+    semel.worker().workflow("w", send).start().unwrap();
+    let run = semel.start("w").key("k").input(&()).run().await.unwrap();
+    reaches(&run, RunState::Paused).await;
+    let pause = run.status().await.unwrap().paused.unwrap();
+    assert_eq!(pause.code, "retries_exhausted");
+    assert_eq!(pause.detail, "no answer after 3 sends: cut");
+    run.retry("ann", "the network is back").await.unwrap();
+    let key = run.result::<String>().await.unwrap();
+    let row = semel.find("ticket", "k").await.unwrap().unwrap();
+    assert_eq!((row.plan.unwrap().downstream_key, sent.get()), (key, 4));
 }
