@@ -68,9 +68,10 @@ demo: ## build the command and watch a crash do no harm
 	@$(SEMEL) demo
 
 .PHONY: bench
-bench: ## build the command and measure the ledger
+bench: ## build the command and measure ledger and runs
 	@cargo build --locked --release -p semel-cli
 	@$(SEMEL) bench ledger
+	@$(SEMEL) bench runs
 
 # Advisories are left out: they need a fresh copy of a database from the network.
 .PHONY: deny

@@ -136,7 +136,9 @@ fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
         }))?;
     } else {
         printer.line(&format!("{effects} effects: {}", counts(states)));
-        printer.line(&format!("{runs} runs: {}", counts(run_states)));
+        if *runs > 0 {
+            printer.line(&format!("{runs} runs: {}", counts(run_states)));
+        }
         for finding in findings {
             let run = finding.run.as_ref().map(|id| format!("run {id}"));
             let subject = run.as_deref().or(finding.effect.as_deref()).unwrap_or("the store");
