@@ -12,9 +12,10 @@ use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::{Effect, Kind};
 use semel_core::time::Moment;
-use semel_store::{Batch, CommitError, DuePage, Page, Query, StoreError, Write};
+use semel_store::{Batch, DuePage, Page, Query, Write};
 
-use crate::call::{Guard, is_passing};
+use crate::call::Guard;
+use crate::commit::Stopped;
 use crate::flights::Seat;
 use crate::recall::{Recall, Returns};
 use crate::{Engine, Error};
@@ -415,69 +416,7 @@ impl Engine {
         let old = effects.into_iter().filter(|(cursor, _)| is_old(cursor.due_ms));
         Ok(old.map(|(_, effect)| effect).collect())
     }
-
-    /// Writes one effect and tells those who wait for it. Runs that do are woken by the same
-    /// commit.
-    pub(crate) async fn write(&self, effect: &Effect, ground: &Ground) -> Result<(), Stopped> {
-        if effect.waiters.is_empty() {
-            self.commit(Write::effect(effect, &ground.now).into()).await?;
-            self.inner.flights.publish(effect);
-            return Ok(());
-        }
-        let (effect, waiters) = effect::take_waiters(effect.clone());
-        let namespace = effect.address.namespace.as_str();
-        let wake = |id: &String| Write::Touch {
-            namespace: namespace.to_owned(),
-            id: id.clone(),
-            at: ground.now.steady,
-        };
-        let mut writes = vec![Write::effect(&effect, &ground.now)];
-        writes.extend(waiters.iter().map(wake));
-        self.commit(Batch { writes: writes.into() }).await?;
-        self.inner.flights.publish(&effect);
-        waiters.iter().for_each(|id| self.touched(id));
-        Ok(())
-    }
-
-    /// Like [`Engine::commit`], but rides out a store that is busy or unavailable for a while.
-    pub(crate) async fn commit_firmly(&self, batch: Batch) -> Result<(), Stopped> {
-        let mut delay_ms = 50;
-        for _ in 0..COMMIT_DELAYS_MAX {
-            match self.commit(batch.clone()).await {
-                Err(Stopped::Error(error)) if is_passing(error.code()) => {
-                    self.store().clock().sleep_ms(delay_ms).await;
-                    delay_ms = (delay_ms * 2).min(2_000);
-                }
-                committed => return committed,
-            }
-        }
-        self.commit(batch).await
-    }
-
-    /// Commits a batch; a lost answer is resolved by repeating the same batch. From then on a
-    /// failure of the repeat proves nothing about the first.
-    pub(crate) async fn commit(&self, batch: Batch) -> Result<(), Stopped> {
-        let mut unknown = false;
-        for _ in 0..=limits::COMMIT_TRIES_MAX {
-            match self.store().commit(batch.clone()).await {
-                Ok(()) => return Ok(()),
-                Err(CommitError::Stale(mut rows)) => {
-                    return Err(Stopped::Stale(rows.drain(..).next().flatten().map(Box::new)));
-                }
-                Err(CommitError::Failed(error)) if !unknown => {
-                    return Err(Stopped::Error(error.into()));
-                }
-                Err(CommitError::Unknown | CommitError::Failed(_)) => unknown = true,
-            }
-            self.store().clock().sleep_ms(10).await;
-        }
-        let text = "the store does not say whether it committed".into();
-        Err(Stopped::Error(StoreError::Unavailable(text).into()))
-    }
 }
-
-/// With the delays above, about ten seconds: within the lease of a run.
-const COMMIT_DELAYS_MAX: usize = 9;
 
 /// The write that makes an attempt durable, if the run it is made for is still held.
 fn arming(effect: &Effect, ground: &Ground, guard: Option<Guard>) -> Batch {
@@ -486,22 +425,6 @@ fn arming(effect: &Effect, ground: &Ground, guard: Option<Guard>) -> Batch {
         None => write.into(),
         Some(Guard { run, fence, seq, link }) => {
             Batch { writes: [write, Write::Holds { run, fence, seq, link }].into() }
-        }
-    }
-}
-
-/// Why a commit did not happen.
-pub(crate) enum Stopped {
-    /// Decide again on the row as it is now.
-    Stale(Option<Box<Effect>>),
-    Error(Error),
-}
-
-impl From<Stopped> for Error {
-    fn from(stopped: Stopped) -> Error {
-        match stopped {
-            Stopped::Stale(_) => Error::new(Code::StoreBusy, "the effect has changed meanwhile"),
-            Stopped::Error(error) => error,
         }
     }
 }

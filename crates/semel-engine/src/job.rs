@@ -15,7 +15,7 @@ use semel_core::retry::Retry;
 use semel_store::{DueCursor, Query, Write};
 
 use crate::call::{Call, Doer};
-use crate::effects::Stopped;
+use crate::commit::Stopped;
 use crate::{Engine, Error, Inner, lock};
 
 /// Code that attends to the due effects of one action.

@@ -7,6 +7,7 @@
 
 mod call;
 mod chance;
+mod commit;
 mod effects;
 mod error;
 mod flights;

@@ -8,7 +8,7 @@ use semel_core::record::{Effect, Kind};
 use semel_store::Batch;
 use tokio::runtime::Handle;
 
-use crate::effects::Stopped;
+use crate::commit::Stopped;
 use crate::{Engine, Error};
 
 /// Whether the caller can come back for its attempt.

@@ -24,7 +24,7 @@ use super::held::{Alarm, Held};
 use super::ink::{Ink, Place};
 use super::port::{Body, Desk, Facts, Port, StepFault, Work, fault_error};
 use super::timers::{Purpose, Timers};
-use crate::effects::Stopped;
+use crate::commit::Stopped;
 use crate::{Engine, Error, lock};
 
 /// A run that was taken, with everything needed to go on.

@@ -10,7 +10,7 @@ use semel_core::json::Json;
 use semel_core::limits;
 use semel_store::{Append, Batch, Inked, Write};
 
-use crate::effects::Stopped;
+use crate::commit::Stopped;
 use crate::{Engine, Error};
 
 /// The end of a journal, and what is on its way there.

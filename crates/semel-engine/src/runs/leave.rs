@@ -15,7 +15,7 @@ use super::drive::{Driver, Halt};
 use super::held::Left;
 use super::port::fault;
 use super::timers::Purpose;
-use crate::effects::Stopped;
+use crate::commit::Stopped;
 use crate::{Engine, Error};
 
 impl Driver {

@@ -29,7 +29,7 @@ use semel_core::limits;
 use semel_core::run::{self, Refusal, Run, State, Take};
 use semel_store::{Batch, Inked, RunPage, RunQuery, StoreError, Write};
 
-use crate::effects::Stopped;
+use crate::commit::Stopped;
 use crate::{Engine, Error};
 use drive::Taken;
 use held::{Held, Left};

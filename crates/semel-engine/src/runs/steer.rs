@@ -10,7 +10,7 @@ use semel_core::run::{self, Refusal, Run, Steered};
 use semel_store::{Batch, Delivery, Write};
 
 use super::ink::Ink;
-use crate::effects::Stopped;
+use crate::commit::Stopped;
 use crate::{Engine, Error};
 
 /// A signal for a run.
