@@ -17,7 +17,7 @@ use semel_core::journal::Link;
 use semel_core::json::Json;
 use semel_core::key::Address;
 use semel_core::limits;
-use semel_core::record::{Contract, Effect, Kind};
+use semel_core::record::{Contract, Effect, Kind, Outcome};
 use semel_core::retry::Retry;
 use semel_core::time::{Moment, Steady};
 
@@ -417,7 +417,13 @@ fn exhausted(effect: &Effect, budget: &Budget, now: &Moment) -> Error {
     });
     let reason = reason.unwrap_or("no reason was given");
     let sends = budget.sends;
+    let end = last.and_then(|attempt| attempt.end.as_ref()).map(|end| &end.outcome);
     match effect.state(now) {
+        // The destination refuses, and only an earlier attempt is in doubt: sending once more
+        // would not help, a person must find out.
+        State::InDoubt if matches!(end, Some(Outcome::NotApplied { last: true, .. })) => {
+            Error::new(Code::InDoubt, format!("refused, after an attempt without answer: {reason}"))
+        }
         State::InDoubt => {
             Error::exhausted(Code::InDoubt, format!("no answer after {sends} sends: {reason}"))
         }
