@@ -28,6 +28,29 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! Workflows are ordinary async functions whose steps are recorded, so that a run goes on after a
+//! crash where it was:
+//!
+//! ```
+//! use semel::{Context, Error, Semel};
+//!
+//! async fn greet(ctx: Context, name: String) -> Result<String, Error> {
+//!     let greeting = ctx.step("choose", || async { Ok("Salve".to_owned()) }).await?;
+//!     Ok(format!("{greeting}, {name}!"))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), semel::Error> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let url = format!("sqlite:{}/semel.db", folder.path().display());
+//! let semel = Semel::open(&url).await?;
+//! semel.worker().workflow("greet", greet).start()?;
+//! let run = semel.start("greet").key(["event-7"]).input("Ada").run().await?;
+//! assert_eq!(run.result::<String>().await?, "Salve, Ada!");
+//! # Ok(())
+//! # }
+//! ```
 
 #![warn(missing_docs)]
 

@@ -230,10 +230,18 @@ async fn drive(engine: Engine, slot: Slot, taken: Taken, entries: Vec<Inked>) {
 
 /// Looks for due runs until the engine is gone. A failing store is met again at the next look.
 async fn dispatch_for_ever(inner: Weak<Inner>) {
+    let mut patience_ms = LOOK_MS;
     while let Some(inner) = inner.upgrade() {
         let engine = Engine { inner };
         let next_ms = match engine.take_due().await {
-            Ok((_, next_ms)) => next_ms,
+            Ok((0, next_ms)) => {
+                patience_ms = (patience_ms * 2).min(limits::POLL_MS);
+                next_ms
+            }
+            Ok((_, next_ms)) => {
+                patience_ms = LOOK_MS;
+                next_ms
+            }
             Err(error) => {
                 tracing::warn!(%error, "looking for due runs failed; it is done again");
                 u64::MAX
@@ -243,16 +251,13 @@ async fn dispatch_for_ever(inner: Weak<Inner>) {
         let dispatch = engine.inner.dispatch.clone();
         // Nothing of the engine is held while the loop sleeps.
         drop(engine);
-        let lanes = dispatch.lanes().len() as u64;
-        let patience_ms = (LOOK_MS + LOOK_MS_PER_LANE * lanes).min(limits::POLL_MS);
         tokio::select! {
             () = clock.sleep_ms(next_ms.clamp(1, patience_ms)) => {}
-            () = dispatch.wake.notified() => {}
+            () = dispatch.wake.notified() => patience_ms = LOOK_MS,
         }
     }
 }
 
-/// How long a run that another process started or woke waits at most, when few lanes are offered;
-/// with more lanes each look costs more, and an idle worker must cost nothing.
+/// How soon a busy worker looks for what another process started or woke. Each look in vain doubles
+/// it, up to a second: an idle worker must cost nothing.
 const LOOK_MS: u64 = 200;
-const LOOK_MS_PER_LANE: u64 = 50;
