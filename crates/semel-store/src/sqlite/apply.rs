@@ -8,7 +8,7 @@ use super::reader::ReadError;
 use super::rows::{self, Stored, Writes};
 use super::run_rows;
 use super::run_writes::RunWrites;
-use crate::{Append, Batch, StoreError, Write};
+use crate::{Append, Batch, RunRow, StoreError, Write};
 
 /// How one batch ended inside its transaction.
 pub(super) enum Applied {
@@ -37,6 +37,12 @@ impl<'a> Applier<'a> {
     pub(super) fn apply(&mut self, batch: &Batch) -> Result<Applied, ReadError> {
         if needs_savepoint(&batch.writes) {
             return self.apply_or_undo(batch);
+        }
+        // Asked before anything is written: so it cannot fail after.
+        if let Some(row) = only_update(&batch.writes)
+            && !self.runs.is_before(row)?
+        {
+            return self.not_applied(batch);
         }
         let mut has_changed = false;
         for write in batch.writes.iter() {
@@ -153,16 +159,42 @@ impl<'a> Applier<'a> {
 }
 
 /// Whether a guard may fail after something was written. It may not on an entry that follows the
-/// one written just before it: where that one was free, so is everything behind it.
+/// one written just before it: where that one was free, so is everything behind it. Nor on the first
+/// entry of a run that is new, nor on the only row of a run, which is asked for before.
 fn needs_savepoint(writes: &[Write]) -> bool {
     let Some(first) = writes.iter().position(changes) else { return false };
+    let is_asked = only_update(writes).is_some();
     writes[first..].windows(2).any(|pair| match pair {
+        [_, Write::UpdateRun(_)] => !is_asked,
+        [Write::StartRun(row), Write::Append(next)] => next.run != row.number || next.seq != 0,
         [Write::Append(before), Write::Append(next)] => {
             next.run != before.run || next.seq != before.seq + 1 || next.after != before.link
         }
         [_, next] => is_guarded(next),
         _ => unreachable!("windows of two"),
     })
+}
+
+/// The one row of a run in a batch of it and entries.
+fn only_update(writes: &[Write]) -> Option<&RunRow> {
+    let mut found = None;
+    for write in writes {
+        match write {
+            Write::UpdateRun(row) if found.is_none() => found = Some(row),
+            Write::Append(_) | Write::Blob { .. } => {}
+            Write::UpdateRun(_)
+            | Write::Insert(_)
+            | Write::Update(_)
+            | Write::Remove { .. }
+            | Write::StartRun(_)
+            | Write::DropRun { .. }
+            | Write::Holds { .. }
+            | Write::Deliver(_)
+            | Write::Consume { .. }
+            | Write::Touch { .. } => return None,
+        }
+    }
+    found
 }
 
 fn changes(write: &Write) -> bool {

@@ -30,6 +30,9 @@ const UPDATE: &str = "UPDATE runs SET version = ?5, lane = ?6, state = ?7, parke
      fence = ?9, wake_at = ?10, waits_on = ?11, sweep_at = ?12, sum = ?13, record = ?14 \
      WHERE number = ?1 AND namespace = ?2 AND id = ?3 AND version = ?4";
 
+const IS_AT: &str =
+    "SELECT 1 FROM runs WHERE number = ?1 AND namespace = ?2 AND id = ?3 AND version = ?4";
+
 /// A paused run is not parked, but nobody holds it either.
 const HOLDS: &str = "SELECT EXISTS (SELECT 1 FROM runs WHERE number = ?1 AND fence = ?2 \
      AND parked = 0 AND state <> 'paused' AND state <> 'done' AND state <> 'failed' \
@@ -115,6 +118,13 @@ impl<'a> RunWrites<'a> {
     pub(super) fn update(&mut self, row: &RunRow) -> rusqlite::Result<bool> {
         let name = (row.namespace.as_str(), row.id.as_str(), row.number);
         self.replace(name, row.version.checked_sub(1), row)
+    }
+
+    /// Whether the run is at the version before a row.
+    pub(super) fn is_before(&mut self, row: &RunRow) -> rusqlite::Result<bool> {
+        let version = row.version.checked_sub(1);
+        let mut statement = self.connection.prepare_cached(IS_AT)?;
+        statement.exists(params![row.number, row.namespace, row.id, version])
     }
 
     /// Writes a row over the one that has this name and version.
