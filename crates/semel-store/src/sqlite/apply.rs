@@ -159,8 +159,8 @@ impl<'a> Applier<'a> {
 }
 
 /// Whether a guard may fail after something was written. It may not on an entry that follows the
-/// one written just before it: where that one was free, so is everything behind it. Nor on the first
-/// entry of a run that is new, nor on the only row of a run, which is asked for before.
+/// one written just before it: where that one was free, so is everything behind it. Nor on the
+/// first entry of a run that is new, nor on the only row of a run, which is asked for before.
 fn needs_savepoint(writes: &[Write]) -> bool {
     let Some(first) = writes.iter().position(changes) else { return false };
     let is_asked = only_update(writes).is_some();
