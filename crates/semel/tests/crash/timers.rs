@@ -6,7 +6,7 @@ use semel::{RunState, Semel};
 use semel_core::journal::Event;
 use semel_store::RunQuery;
 
-use crate::worker::{NAP_MS, Worker, count, journal, until};
+use crate::worker::{Worker, count, journal, nap_ms, until};
 
 const TIMERS: u32 = 10_000;
 const WAITS: u32 = 1_000;
@@ -76,7 +76,8 @@ async fn check_times(semel: &Semel, recovered: i64) {
             let fired: Vec<_> =
                 entries.iter().filter(|entry| matches!(entry.event, Event::Fired { .. })).collect();
             assert_eq!(fired.len(), 1, "run {}", run.id);
-            let due = entries[0].at.0.0 + i64::try_from(NAP_MS).unwrap();
+            let nap_ms = nap_ms(run.key.parse().expect("the key is its number"));
+            let due = entries[0].at.0.0 + i64::try_from(nap_ms).unwrap();
             let late = fired[0].at.0.0 - due.max(recovered);
             assert!(fired[0].at.0.0 >= due, "run {} fired early", run.id);
             assert!(late <= LATE_MS, "run {} fired {late} ms late", run.id);

@@ -9,8 +9,10 @@ use semel_store::RunQuery;
 
 pub(crate) const STORE: &str = "SEMEL_TEST_STORE";
 
-/// How long the timers of `nap` run.
-pub(crate) const NAP_MS: u64 = 20_000;
+/// How long the timer of a `nap` runs: long enough to be parked and killed, and not all at once.
+pub(crate) fn nap_ms(number: u32) -> u64 {
+    20_000 + u64::from(number % 6_000)
+}
 
 /// Offers the workflows for ever: only a signal ends this process.
 pub(crate) async fn work(url: &str) {
@@ -27,7 +29,7 @@ pub(crate) async fn work(url: &str) {
 }
 
 async fn nap(ctx: Context, number: u32) -> Result<u32, Error> {
-    ctx.sleep(Duration::from_millis(NAP_MS)).await?;
+    ctx.sleep(Duration::from_millis(nap_ms(number))).await?;
     Ok(number)
 }
 
