@@ -285,8 +285,20 @@ impl Load {
         self.spawn(&batch, Fate::Never);
     }
 
+    /// The settle window of a dead worker's attempt runs from when somebody recorded the death. The
+    /// other workers do so within a second, but the last one has nobody left.
+    fn record_deaths(&self) {
+        let url = format!("sqlite:{}", self.world.store().display());
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(async {
+            let semel = semel::Semel::open(&url).await.expect("the store opens");
+            semel.engine().turn().await.expect("a turn of the job");
+        });
+    }
+
     /// A person waits for the settle window, looks at the CRM, and says what is true.
     fn settle_doubts(&mut self) {
+        self.record_deaths();
         let doubts = self.world.doubts();
         if doubts.is_empty() {
             return;
