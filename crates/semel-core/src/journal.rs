@@ -48,6 +48,14 @@ impl At {
         u64::try_from(left).unwrap_or(0)
     }
 
+    /// Milliseconds since this time. After a reboot the wall clock counts.
+    pub fn elapsed_ms(self, now: &Moment) -> u64 {
+        if self.1.boot == now.steady.boot {
+            return now.since(self.1);
+        }
+        u64::try_from(now.wall.0.saturating_sub(self.0.0)).unwrap_or(0)
+    }
+
     /// The same time as a point on the steady clock of now.
     pub fn on_steady(self, now: &Moment) -> Steady {
         now.steady.plus(self.remaining_ms(now))
@@ -401,5 +409,8 @@ mod tests {
         assert!(!due.is_reached(&now(1_099, 2, 9_999)));
         assert!(due.is_reached(&now(1_100, 2, 0)));
         assert_eq!(due.on_steady(&now(1_000, 2, 7)), Steady { boot: 2, ms: 107 });
+        assert_eq!(due.elapsed_ms(&now(9_999, 1, 151)), 1);
+        assert_eq!(due.elapsed_ms(&now(1_102, 2, 9_999)), 2);
+        assert_eq!(due.elapsed_ms(&now(0, 2, 0)), 0);
     }
 }

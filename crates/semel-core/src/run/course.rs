@@ -63,8 +63,6 @@ pub enum Delivered {
     Answer { id: String, answer: Answer },
     /// Nothing that the code could observe.
     Noted,
-    /// The code is not asked any more.
-    Cancelled,
 }
 
 /// The answer to a command.
@@ -163,8 +161,8 @@ impl Course {
                 }
                 Ok(Delivered::Noted)
             }
-            Event::Cancelling { .. } => Ok(Delivered::Cancelled),
-            Event::Started { .. }
+            Event::Cancelling { .. }
+            | Event::Started { .. }
             | Event::Taken { .. }
             | Event::Paused { .. }
             | Event::Finished { .. } => Ok(Delivered::Noted),

@@ -8,7 +8,7 @@ mod record;
 mod steer;
 
 pub use record::{Cancel, Ended, How, Lease, On, Pause, Run, Wait, decode, encode};
-pub use steer::{Steered, cancel, fail, retry, skip};
+pub use steer::{Delivery, Steered, cancel, deliver, fail, retry, skip};
 
 use crate::code::Code;
 use crate::derive;
@@ -109,6 +109,9 @@ pub enum Refusal {
     },
     /// Nothing is due: it waits for something that has not come.
     NotDue,
+    /// A delivery of this identity came before with another content.
+    DeliveryChanged,
+    InboxFull,
 }
 
 impl Refusal {
@@ -116,7 +119,8 @@ impl Refusal {
     pub fn code(&self) -> Code {
         match self {
             Refusal::NotFound => Code::NotFound,
-            Refusal::InputChanged => Code::InputChanged,
+            Refusal::InputChanged | Refusal::DeliveryChanged => Code::InputChanged,
+            Refusal::InboxFull => Code::TooMany,
             Refusal::Expired => Code::Expired,
             Refusal::Held { .. } | Refusal::NotDue => Code::InProgress,
             Refusal::StaleFence => Code::StaleFence,
@@ -144,6 +148,10 @@ impl std::fmt::Display for Refusal {
             Refusal::NotPausedOn { asked, paused_on: None } => {
                 write!(f, "the run is paused, but not on a step, so `{asked}` cannot be skipped")
             }
+            Refusal::DeliveryChanged => {
+                f.write_str("this delivery came before with another content; the first stands")
+            }
+            Refusal::InboxFull => f.write_str("the inbox of the run is full"),
             Refusal::NotDue => f.write_str("the run waits for something that has not come yet"),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::{Cancel, Ended, How, Refusal, Run, next, open};
 use crate::journal::{Event, Fault, Value};
+use crate::limits;
 use crate::time::Moment;
 
 /// What a decision changes: the row, and what the journal says of it.
@@ -22,6 +23,34 @@ pub fn cancel(run: &Run, actor: &str, reason: &str, now: &Moment) -> Result<Opti
     // A parked run is ready at once: whatever it waited for does not matter any more.
     let waits = if run.lease.is_some() { run.waits.clone() } else { Vec::new() };
     Ok(Some(Run { cancel: Some(cancel), paused: None, waits, ..next(run) }))
+}
+
+/// What a delivery from outside is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    New,
+    /// It came before; this one changes nothing.
+    Repeat,
+}
+
+/// Judges a delivery: its name and payload, those of the first one of its identity, and how many
+/// wait in the inbox. A repeat is answered for ever, also by a run that has ended.
+pub fn deliver(
+    run: &Run,
+    sent: (&str, &str),
+    before: Option<(&str, &str)>,
+    waiting: usize,
+) -> Result<Delivery, Refusal> {
+    match before {
+        Some(first) if first == sent => return Ok(Delivery::Repeat),
+        // The first one stands; whoever says something else is told.
+        Some(_) => return Err(Refusal::DeliveryChanged),
+        None => open(run)?,
+    }
+    if waiting >= limits::INBOX_MAX {
+        return Err(Refusal::InboxFull);
+    }
+    Ok(Delivery::New)
 }
 
 /// Lets a paused run try again what it could not do.

@@ -169,6 +169,20 @@ fn a_deadline_wakes_a_run_that_waits_for_longer() {
     assert_eq!(parked.wake_at(&at(50)).map(|at| at.ms), Some(60));
 }
 
+#[test]
+fn a_delivery_is_new_once_repeated_for_ever_and_the_first_content_stands() {
+    let done = finish(&running(), 1, How::Done, &at(5)).unwrap();
+    let (sent, other) = (("go", "1"), ("go", "2"));
+    for run in [&new(), &running(), &done] {
+        assert_eq!(deliver(run, sent, Some(sent), 0), Ok(Delivery::Repeat));
+        assert_eq!(deliver(run, sent, Some(other), 0), Err(Refusal::DeliveryChanged));
+    }
+    assert_eq!(deliver(&running(), sent, None, limits::INBOX_MAX - 1), Ok(Delivery::New));
+    let full = deliver(&running(), sent, None, limits::INBOX_MAX);
+    assert_eq!(full.map_err(|refusal| refusal.code()), Err(Code::TooMany));
+    assert_eq!(deliver(&done, sent, None, 0), Err(Refusal::Finished(State::Done)));
+}
+
 /// Every state, reached as its first example, times every wish.
 fn drawn() -> String {
     use std::fmt::Write;

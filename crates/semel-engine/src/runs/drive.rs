@@ -215,7 +215,7 @@ impl Driver {
             desk.course.deliver(place.seq, at, &event)
         };
         match delivered.map_err(|divergence| diverged(&divergence))? {
-            Delivered::Noted | Delivered::Cancelled => Ok(()),
+            Delivered::Noted => Ok(()),
             Delivered::Answer { id, answer } => {
                 self.close(&id);
                 let answer = match answer {

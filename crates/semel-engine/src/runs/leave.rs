@@ -143,8 +143,9 @@ impl Driver {
             let now = self.engine.store().ground().now;
             let is_begun = effect.is_some_and(|effect| match effect.state(&now) {
                 State::Planned | State::Void => false,
-                State::Pending | State::InDoubt => true,
-                State::Done | State::Failed | State::Expired => true,
+                State::Pending | State::InDoubt | State::Done | State::Failed | State::Expired => {
+                    true
+                }
             });
             if is_begun {
                 self.start_effect(id);

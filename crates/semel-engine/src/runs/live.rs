@@ -14,7 +14,7 @@ use semel_store::Write;
 use super::drive::{Driver, Halt, Happened, foreign, pause};
 use super::port::{Exhausted, OnDoubt, StepFault, Work, fault};
 use super::timers::Purpose;
-use crate::call::Guard;
+use crate::call::{Guard, is_passing};
 use crate::{Error, lock};
 
 impl Driver {
@@ -174,7 +174,7 @@ impl Driver {
         };
         let (retry, exhausted) = (*retry, *exhausted);
         let now = self.engine.store().ground().now;
-        let elapsed_ms = known.first_failed.map_or(0, |at| elapsed_ms(at, &now));
+        let elapsed_ms = known.first_failed.map_or(0, |at| at.elapsed_ms(&now));
         let delay_ms = retry.delay_ms(attempts, elapsed_ms, self.engine.jitter());
         let retry_at = delay_ms.map(|ms| At::from(&now).plus(ms));
         let kept = failure(Code::StepFailed, &fault.detail);
@@ -229,7 +229,7 @@ impl Driver {
             (Code::NotApplied | Code::RetriesExhausted | Code::AttemptsExhausted, _) => {
                 Err(pause(Some(id), error.code(), error.detail()))
             }
-            (code, _) if is_passing(code) => {
+            (code, _) if is_passing(code) || is_of_the_attempt(code) => {
                 tracing::warn!(run = %self.run.id, %error, "an effect is tried again shortly");
                 self.look_again(&id, Some(limits::POLL_MS));
                 Ok(())
@@ -305,22 +305,7 @@ impl Driver {
     }
 }
 
-fn elapsed_ms(since: At, now: &semel_core::time::Moment) -> u64 {
-    if since.1.boot == now.steady.boot {
-        return now.since(since.1);
-    }
-    u64::try_from(now.wall.0.saturating_sub(since.0.0)).unwrap_or(0)
-}
-
-fn is_passing(code: Code) -> bool {
-    matches!(
-        code,
-        Code::StoreBusy
-            | Code::StoreFull
-            | Code::StoreUnavailable
-            | Code::PermitLapsed
-            | Code::DeadlinePassed
-            | Code::StaleFence
-            | Code::Internal
-    )
+/// The attempt came to nothing for a reason of ours: another one is worth it.
+fn is_of_the_attempt(code: Code) -> bool {
+    matches!(code, Code::PermitLapsed | Code::DeadlinePassed | Code::StaleFence | Code::Internal)
 }

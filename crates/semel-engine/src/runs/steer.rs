@@ -47,19 +47,11 @@ impl Engine {
             let mut ink = Ink::start(self, &run.namespace, &run.id, run.number);
             let payload = ink.value(signal.payload.clone());
             let payload = Json::of(&payload)?.text().to_owned();
-            if let Some(before) = before {
-                // The first one stands; whoever says something else is told.
-                if before.name != signal.name || before.payload != payload {
-                    let text = "this delivery came before with another content; the first stands";
-                    return Err(Error::new(Code::InputChanged, text));
-                }
-                return Ok(Signalled { identity, repeated: true });
-            }
-            if run.state().is_final() {
-                return Err(Refusal::Finished(run.state()).into());
-            }
-            if self.store().inbox(run.number).await?.len() >= limits::INBOX_MAX {
-                return Err(Error::new(Code::TooMany, "the inbox of the run is full"));
+            let waiting = self.store().inbox(run.number).await?.len();
+            let first = before.as_ref().map(|one| (one.name.as_str(), one.payload.as_str()));
+            match run::deliver(&run, (&signal.name, &payload), first, waiting)? {
+                run::Delivery::New => {}
+                run::Delivery::Repeat => return Ok(Signalled { identity, repeated: true }),
             }
             let delivery = Delivery {
                 run: run.number,
