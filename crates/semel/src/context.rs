@@ -11,6 +11,7 @@ use futures_util::stream::{self, StreamExt};
 use semel_core::json::Json;
 use semel_core::limits;
 use semel_core::retry::Retry;
+use semel_core::run::course::check_step_name;
 use semel_core::time::format_duration_ms;
 use semel_engine::{Exhausted, Pending, Port, StepFault, StepFn, Work};
 use serde::Serialize;
@@ -259,15 +260,4 @@ fn bounded(duration: Duration) -> Result<u64, Error> {
         return Err(Error::new(Code::DurationInvalid, "longer than a hundred years"));
     }
     Ok(ms)
-}
-
-pub(crate) fn check_step_name(name: &str) -> Result<(), Error> {
-    let fits = !name.is_empty()
-        && name.len() <= limits::NAME_BYTES_MAX
-        && !name.chars().any(|c| c.is_control() || c == '#');
-    if fits {
-        return Ok(());
-    }
-    let text = "the name of a step has 1 to 100 bytes, no `#` and no control characters";
-    Err(Error::new(Code::NameInvalid, text))
 }

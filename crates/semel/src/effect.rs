@@ -12,11 +12,11 @@ use semel_core::key::{IntoKey, Key};
 use semel_core::limits;
 use semel_core::record::Contract;
 use semel_core::retry::Retry;
+use semel_core::run::course::check_step_name;
 use semel_engine::{Call, Doer, Error, Intent, Looked, OnDoubt, Port, Sent, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::context::check_step_name;
 use crate::{Code, Failure, Semel, millis};
 
 type LookFn = Box<dyn Fn(Intent) -> futures::BoxFuture<Looked> + Send + Sync>;

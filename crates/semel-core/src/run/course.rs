@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::code::Code;
 use crate::journal::{At, Event, Fault, Outcome, Value};
+use crate::key::NameInvalid;
 use crate::limits;
 
 /// Gives commands their identity, in the order in which the code asks.
@@ -31,6 +32,25 @@ impl Ordinals {
         };
         format!("{name}#{ordinal}")
     }
+}
+
+/// Checks the name of a step, or an id of the author's own. `#` is left to ordinals.
+pub fn check_step_name(name: &str) -> Result<(), NameInvalid> {
+    let is_fit = !name.contains('#') && has_size(name, limits::NAME_BYTES_MAX);
+    let why = "has 1 to 100 bytes, no `#` and no control characters";
+    if is_fit { Ok(()) } else { Err(NameInvalid { what: "the name of a step", why }) }
+}
+
+/// Checks the name of a signal or the identity of a delivery. Others choose them, so all is allowed
+/// that a row can hold.
+pub fn check_delivery_name(name: &str) -> Result<(), NameInvalid> {
+    let is_fit = has_size(name, limits::KEY_BYTES_MAX);
+    let why = "has 1 to 255 bytes and no control characters";
+    if is_fit { Ok(()) } else { Err(NameInvalid { what: "the name of a delivery", why }) }
+}
+
+fn has_size(name: &str, bytes_max: usize) -> bool {
+    !name.is_empty() && name.len() <= bytes_max && !name.chars().any(char::is_control)
 }
 
 /// Commands that were issued and not answered yet.
@@ -290,6 +310,24 @@ mod tests {
         let resumed = Event::Resumed { actor: "ann".into(), reason: "fixed".into() };
         course.deliver(3, AT, &resumed).unwrap();
         assert_eq!(course.open("a#0").unwrap().failed, 0);
+    }
+
+    #[test]
+    fn names_are_short_plain_and_leave_the_mark_of_ordinals_alone() {
+        for (name, step, delivery) in [
+            ("classify", true, true),
+            ("a b/c", true, true),
+            ("a#1", false, true),
+            ("", false, false),
+            ("a\nb", false, false),
+            (&"x".repeat(100), true, true),
+            (&"x".repeat(101), false, true),
+            (&"x".repeat(255), false, true),
+            (&"x".repeat(256), false, false),
+        ] {
+            assert_eq!(check_step_name(name).is_ok(), step, "{name}");
+            assert_eq!(check_delivery_name(name).is_ok(), delivery, "{name}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use semel_core::journal::At;
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::limits;
+use semel_core::run::course::check_delivery_name;
 use semel_core::run::{self, Refusal, Run, Steered};
 use semel_store::{Batch, Delivery, Write};
 
@@ -35,12 +36,12 @@ pub struct Signalled {
 impl Engine {
     /// Puts a signal into a run's inbox and wakes the run. It is kept until a wait consumes it.
     pub async fn signal(&self, signal: Signal) -> Result<Signalled, Error> {
-        check_name(&signal.name)?;
+        check_delivery_name(&signal.name)?;
         let identity = match signal.identity {
             Some(identity) => identity,
             None => self.inner.chance.attempt_id(),
         };
-        check_name(&identity)?;
+        check_delivery_name(&identity)?;
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let run = self.run(&signal.namespace, &signal.run).await?;
             let before = self.store().delivery(run.number, &identity).await?;
@@ -180,15 +181,4 @@ impl Engine {
             None => self.inner.dispatch.wake(),
         }
     }
-}
-
-fn check_name(name: &str) -> Result<(), Error> {
-    let is_fit = !name.is_empty()
-        && name.len() <= limits::KEY_BYTES_MAX
-        && !name.chars().any(char::is_control);
-    if is_fit {
-        return Ok(());
-    }
-    let text = "a name or identity has 1 to 255 bytes and no control characters";
-    Err(Error::new(Code::NameInvalid, text))
 }
