@@ -173,6 +173,7 @@ impl Engine {
                 let written = self.commit(batch).await;
                 recall.answered();
                 if let (Err(Stopped::Stale(row)), Some(_)) = (&written, guard)
+                    && self.store().ground().epoch == ground.epoch
                     && row.as_ref().map(|row| row.version) == known.map(|row| row.version)
                 {
                     // The effect is as it was, so it was the run's guard that failed.
@@ -418,15 +419,18 @@ impl Engine {
     }
 }
 
-/// The write that makes an attempt durable, if the run it is made for is still held.
+/// The write that makes an attempt durable, if the store has not gone back in time since this was
+/// decided, and the run it is made for is still held.
 fn arming(effect: &Effect, ground: &Ground, guard: Option<Guard>) -> Batch {
+    let epoch = Write::InEpoch(ground.epoch);
     let write = Write::effect(effect, &ground.now);
-    match guard {
-        None => write.into(),
+    let writes = match guard {
+        None => [epoch, write].into(),
         Some(Guard { run, fence, seq, link }) => {
-            Batch { writes: [write, Write::Holds { run, fence, seq, link }].into() }
+            [epoch, Write::Holds { run, fence, seq, link }, write].into()
         }
-    }
+    };
+    Batch { writes }
 }
 
 /// News may be older than what a caller has seen since.

@@ -6,14 +6,19 @@
 
 mod clock;
 pub mod memory;
+mod model;
+mod opened;
 mod runs;
 pub mod sqlite;
+mod upkeep;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
 pub use clock::{Clock, ManualClock};
+pub use opened::{Access, Opened};
 pub use runs::{Append, Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs};
+pub use upkeep::{Audit, Closed, Lost, LostRow, Return, RunAudit, Upkeep};
 
 use std::sync::Arc;
 
@@ -90,6 +95,9 @@ impl From<Write> for Batch {
 /// One guarded write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
+    /// Writes nothing: the store must be in this epoch. What was decided before the store went
+    /// back in time is decided again.
+    InEpoch(u64),
     /// The row must not exist.
     Insert(Row),
     /// The row must be at the version before.
@@ -136,7 +144,8 @@ impl Write {
         match self {
             Write::Insert(row) | Write::Update(row) => Some(&row.address),
             Write::Remove { address, .. } => Some(address),
-            Write::StartRun(_)
+            Write::InEpoch(_)
+            | Write::StartRun(_)
             | Write::UpdateRun(_)
             | Write::DropRun { .. }
             | Write::Append(_)
@@ -161,7 +170,9 @@ impl Write {
             | Write::Append(_)
             | Write::Deliver(_)
             | Write::Consume { .. } => true,
-            Write::Holds { .. } | Write::Touch { .. } | Write::Blob { .. } => false,
+            Write::InEpoch(_) | Write::Holds { .. } | Write::Touch { .. } | Write::Blob { .. } => {
+                false
+            }
         }
     }
 }

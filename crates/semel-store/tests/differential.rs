@@ -169,6 +169,7 @@ fn record(write: &Write) -> Option<&String> {
         Write::Remove { .. }
         | Write::DropRun { .. }
         | Write::Append(_)
+        | Write::InEpoch(_)
         | Write::Holds { .. }
         | Write::Deliver(_)
         | Write::Consume { .. }

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use semel_store::sqlite::{Access, Sqlite};
+use semel_store::Access;
+use semel_store::sqlite::Sqlite;
 use semel_store::{Clock, CommitError, Store, StoreError};
 use support::child::{Player, role, say};
 use support::{Folder, beside, block_on, has, problems, put};

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use semel_core::record::Effect;
-use semel_store::sqlite::{Access, Sqlite};
+use semel_store::Access;
+use semel_store::sqlite::Sqlite;
 use semel_store::{Clock, CommitError, Store, StoreError, conformance};
 use support::child::{Player, role, say};
 use support::{Folder, address, beside, block_on, has, keys, put, wait_until};

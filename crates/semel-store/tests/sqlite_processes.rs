@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
-use semel_store::sqlite::{Access, Sqlite};
+use semel_store::Access;
+use semel_store::sqlite::Sqlite;
 use semel_store::{Clock, CommitError, Store, conformance};
 use support::chance::Chance;
 use support::child::{Player, role, say};

@@ -4,8 +4,9 @@ mod support;
 
 use semel_core::journal::blob_digest;
 use semel_core::run::Run;
+use semel_store::Access;
 use semel_store::conformance::{appends, delivery, finished, new_run, parked, taken};
-use semel_store::sqlite::{Access, FORMAT, Sqlite};
+use semel_store::sqlite::{FORMAT, Sqlite};
 use semel_store::{
     Batch, Clock, CommitError, ManualClock, RunQuery, Runs, Store, StoreError, Write,
 };

@@ -7,9 +7,10 @@ use semel_core::code::Code;
 use semel_core::key::{Address, IntoKey, Namespace};
 use semel_core::record;
 use semel_engine::{Engine, Error, WeakEngine};
+use semel_store::Access;
 use semel_store::Clock;
 use semel_store::memory::Memory;
-use semel_store::sqlite::{Access, Sqlite};
+use semel_store::sqlite::Sqlite;
 
 use crate::{Effect, Handler, RunHandle, Start, Transaction, Worker};
 

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use semel::{Action, Address, Key, Namespace, Semel};
 use semel_core::derive;
 use semel_engine::Engine;
+use semel_store::Access;
 use semel_store::Clock;
-use semel_store::sqlite::{Access, Sqlite};
+use semel_store::sqlite::Sqlite;
 
 use crate::exit::Failed;
 

@@ -8,7 +8,8 @@ use semel_core::effect::State;
 use semel_core::journal::{self, Event};
 use semel_core::record::Effect;
 use semel_engine::Engine;
-use semel_store::sqlite::{Access, Sqlite};
+use semel_store::Access;
+use semel_store::sqlite::Sqlite;
 use semel_store::{Clock, RunQuery, Store, StoreError};
 use tokio::runtime::Runtime;
 

@@ -21,8 +21,9 @@ use semel_core::limits;
 use semel_core::record::{Contract, Effect};
 use semel_core::retry::Retry;
 use semel_engine::{Call, Doer, Engine, Intent, Looked, Sent};
+use semel_store::Access;
 use semel_store::memory::Memory;
-use semel_store::sqlite::{Access, Sqlite};
+use semel_store::sqlite::Sqlite;
 use semel_store::{Clock, ManualClock, Store};
 use tokio::sync::Semaphore;
 

@@ -37,6 +37,20 @@ pub async fn update_needs_the_version_before(store: Subject) {
     assert_eq!(answer, Err(CommitError::Stale(vec![Some(second)])));
 }
 
+/// What was decided in another epoch is not written; what was written in it is done when repeated.
+pub async fn what_was_decided_in_another_epoch_is_stale(store: Subject) {
+    let ground = store.ground();
+    let effect = armed(&address("a", "k"), "first", &ground);
+    let other = Write::InEpoch(ground.epoch + 1);
+    let answer = store.commit(batch([other.clone(), insert(&effect, &ground)])).await;
+    assert_eq!(answer, Err(CommitError::Stale(vec![None])));
+    assert_eq!(all(&*store).await, []);
+    let same = Write::InEpoch(ground.epoch);
+    assert_eq!(store.commit(batch([same, insert(&effect, &ground)])).await, Ok(()));
+    assert_eq!(store.commit(batch([other, insert(&effect, &ground)])).await, Ok(()));
+    assert_eq!(all(&*store).await, [effect]);
+}
+
 /// What is not there cannot be updated, and nothing is made of it.
 pub async fn a_missing_row_cannot_be_updated(store: Subject) {
     let ground = store.ground();

@@ -18,6 +18,7 @@ pub use guards::{
     a_repeat_after_somebody_else_moved_on_is_stale, a_row_is_inserted_once,
     guards_see_the_writes_before_them, remove_takes_all_generations_at_the_newest_version,
     stale_brings_the_newest_row_of_each_write, update_needs_the_version_before,
+    what_was_decided_in_another_epoch_is_stale,
 };
 pub use journals::{
     a_blob_is_kept_in_its_namespace, a_delivery_comes_once, a_delivery_is_consumed_once,
@@ -69,10 +70,11 @@ where
 }
 
 /// All laws, in reading order.
-const LAWS: [fn(Subject) -> Run; 46] = [
+const LAWS: [fn(Subject) -> Run; 47] = [
     |store| Box::pin(a_row_is_inserted_once(store)),
     |store| Box::pin(update_needs_the_version_before(store)),
     |store| Box::pin(a_missing_row_cannot_be_updated(store)),
+    |store| Box::pin(what_was_decided_in_another_epoch_is_stale(store)),
     |store| Box::pin(stale_brings_the_newest_row_of_each_write(store)),
     |store| Box::pin(a_batch_whose_second_guard_fails_writes_nothing(store)),
     |store| Box::pin(guards_see_the_writes_before_them(store)),

@@ -1,9 +1,7 @@
 //! The plainest correct store: the reference model of all others, and a double for tests.
 
 mod runs;
-mod table;
 
-use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
@@ -13,11 +11,9 @@ use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
 use tokio::sync::watch;
 
-use table::Table;
-
+use crate::model::{Applied, Rows};
 use crate::{
-    Append, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Row, Store, StoreError,
-    Write, read_record,
+    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Row, Store, StoreError, read_record,
 };
 
 /// Effects and runs in maps, gone with the process.
@@ -26,13 +22,6 @@ pub struct Memory {
     rows: Mutex<Rows>,
     hints: watch::Sender<u64>,
     quarantine: Option<Quarantine>,
-}
-
-#[derive(Default)]
-struct Rows {
-    effects: Table<(Address, u32), (i64, Row)>,
-    last_row: i64,
-    runs: runs::Tables,
 }
 
 impl Memory {
@@ -52,124 +41,6 @@ impl Memory {
     }
 }
 
-impl Rows {
-    fn newest(&self, address: &Address) -> Option<&Row> {
-        self.effects.rows().range(generations(address)).next_back().map(|(_, (_, row))| row)
-    }
-
-    fn get(&self, address: &Address, generation: u32) -> Option<&Row> {
-        self.effects.get(&(address.clone(), generation)).map(|(_, row)| row)
-    }
-
-    /// Writes in order, each guard judged on what the writes before it left, or writes nothing.
-    fn write_all(&mut self, writes: &[Write], now: Steady) -> bool {
-        let written = writes.iter().all(|write| self.write(write, now));
-        if written {
-            self.effects.keep();
-            self.runs.keep();
-        } else {
-            self.effects.undo();
-            self.runs.undo();
-        }
-        written
-    }
-
-    /// Writes if the guard holds; says whether it did.
-    fn write(&mut self, write: &Write, now: Steady) -> bool {
-        match write {
-            Write::Insert(row) => self.insert(row),
-            Write::Update(row) => self.update(row),
-            Write::Remove { address, generation, version } => {
-                self.remove(address, *generation, *version)
-            }
-            Write::StartRun(row) => self.runs.start(row),
-            Write::UpdateRun(row) => self.runs.update(row),
-            Write::DropRun { namespace, id, number, version, row } => {
-                self.runs.drop_run((namespace, id, *number), *version, row.as_ref())
-            }
-            Write::Append(append) => self.runs.append(append),
-            Write::Holds { run, fence, seq, link } => self.runs.holds(*run, *fence, *seq, link),
-            Write::Deliver(delivery) => self.runs.deliver(delivery, now),
-            Write::Consume { run, identity } => self.runs.consume(*run, identity),
-            Write::Touch { namespace, id, at } => {
-                self.runs.touch(namespace, id, *at);
-                true
-            }
-            Write::Blob { namespace, digest, text, run } => {
-                self.runs.keep_blob(namespace, digest, text, *run);
-                true
-            }
-        }
-    }
-
-    fn insert(&mut self, row: &Row) -> bool {
-        let is_free = self.get(&row.address, row.generation).is_none();
-        if is_free {
-            self.last_row += 1;
-            let key = (row.address.clone(), row.generation);
-            self.effects.put(key, (self.last_row, row.clone()));
-        }
-        is_free
-    }
-
-    fn update(&mut self, row: &Row) -> bool {
-        let key = (row.address.clone(), row.generation);
-        match self.effects.get(&key) {
-            Some((place, stored)) if stored.version + 1 == row.version => {
-                let place = *place;
-                self.effects.put(key, (place, row.clone()));
-                true
-            }
-            Some(_) | None => false,
-        }
-    }
-
-    fn remove(&mut self, address: &Address, generation: u32, version: u64) -> bool {
-        let newest = self.newest(address);
-        let holds =
-            newest.is_some_and(|row| row.generation == generation && row.version == version);
-        if holds {
-            let all = self.effects.rows().range(generations(address));
-            let all: Vec<_> = all.map(|(key, _)| key.clone()).collect();
-            self.effects.remove_all(all);
-        }
-        holds
-    }
-
-    /// The batch was committed before: everything it writes is there.
-    fn is_written(&self, writes: &[Write]) -> bool {
-        let shows_it = writes.iter().any(Write::is_evidence);
-        shows_it && writes.iter().all(|write| self.has(write))
-    }
-
-    /// The record is the whole truth about a row; the other columns may have been derived at a
-    /// later moment.
-    fn has(&self, write: &Write) -> bool {
-        match write {
-            Write::Insert(row) | Write::Update(row) => self
-                .get(&row.address, row.generation)
-                .is_some_and(|stored| stored.record == row.record),
-            Write::Remove { address, .. } => self.newest(address).is_none(),
-            Write::StartRun(row) | Write::UpdateRun(row) => self.runs.has_run(row),
-            Write::DropRun { number, row, .. } => {
-                !self.runs.has_number(*number)
-                    || row.as_ref().is_some_and(|row| self.runs.has_run(row))
-            }
-            Write::Append(Append { run, seq, link, .. }) => self.runs.has_entry(*run, *seq, link),
-            Write::Deliver(delivery) => self.runs.has_delivery(delivery),
-            Write::Consume { run, identity } => self.runs.has_consumed(*run, identity),
-            Write::Blob { namespace, digest, run, .. } => {
-                self.runs.has_blob(namespace, digest, *run)
-            }
-            Write::Holds { .. } | Write::Touch { .. } => true,
-        }
-    }
-}
-
-fn generations(address: &Address) -> RangeInclusive<(Address, u32)> {
-    (address.clone(), 0)..=(address.clone(), u32::MAX)
-}
-
 #[async_trait]
 impl Store for Memory {
     fn ground(&self) -> Ground {
@@ -187,19 +58,16 @@ impl Store for Memory {
     }
 
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
-        let now = self.ground().now.steady;
-        let mut rows = self.rows();
-        if rows.write_all(&batch.writes, now) {
-            self.hints.send_modify(|count| *count += 1);
-            return Ok(());
+        let ground = self.ground();
+        match self.rows().apply(&batch.writes, &ground) {
+            Applied::Written => self.hints.send_modify(|count| *count += 1),
+            Applied::Already => {}
+            Applied::Stale(rows) => {
+                let current = rows.iter().map(|row| row.as_ref().map(read).transpose());
+                return Err(CommitError::Stale(current.collect::<Result<_, _>>()?));
+            }
         }
-        if rows.is_written(&batch.writes) {
-            return Ok(());
-        }
-        let effects = batch.writes.iter().filter_map(Write::address);
-        let current = effects.map(|address| rows.newest(address));
-        let current: Result<Vec<_>, _> = current.map(|row| row.map(read).transpose()).collect();
-        Err(CommitError::Stale(current?))
+        Ok(())
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {

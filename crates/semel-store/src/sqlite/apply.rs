@@ -25,12 +25,17 @@ pub(super) struct Applier<'a> {
     effects: Writes<'a>,
     runs: RunWrites<'a>,
     now: Steady,
+    epoch: u64,
 }
 
 impl<'a> Applier<'a> {
-    pub(super) fn prepare(connection: &'a Connection, now: Steady) -> rusqlite::Result<Self> {
+    pub(super) fn prepare(
+        connection: &'a Connection,
+        now: Steady,
+        epoch: u64,
+    ) -> rusqlite::Result<Self> {
         let effects = Writes::prepare(connection)?;
-        Ok(Applier { connection, effects, runs: RunWrites::prepare(connection)?, now })
+        Ok(Applier { connection, effects, runs: RunWrites::prepare(connection)?, now, epoch })
     }
 
     /// Checks the guards of a batch and writes it, or leaves everything as it was.
@@ -78,6 +83,7 @@ impl<'a> Applier<'a> {
     fn write(&mut self, write: &Write) -> Result<bool, ReadError> {
         let runs = &mut self.runs;
         Ok(match write {
+            Write::InEpoch(epoch) => *epoch == self.epoch,
             Write::Insert(row) => self.effects.insert(row)?,
             Write::Update(row) => self.effects.update(row)?,
             Write::Remove { address, generation, version } => {
@@ -153,7 +159,7 @@ impl<'a> Applier<'a> {
             Write::Blob { namespace, digest, run, .. } => {
                 run_rows::uses_blob(connection, namespace, digest, *run)?
             }
-            Write::Holds { .. } | Write::Touch { .. } => true,
+            Write::InEpoch(_) | Write::Holds { .. } | Write::Touch { .. } => true,
         })
     }
 }
@@ -182,7 +188,8 @@ fn only_update(writes: &[Write]) -> Option<&RunRow> {
         match write {
             Write::UpdateRun(row) if found.is_none() => found = Some(row),
             Write::Append(_) | Write::Blob { .. } => {}
-            Write::UpdateRun(_)
+            Write::InEpoch(_)
+            | Write::UpdateRun(_)
             | Write::Insert(_)
             | Write::Update(_)
             | Write::Remove { .. }
@@ -198,7 +205,7 @@ fn only_update(writes: &[Write]) -> Option<&RunRow> {
 }
 
 fn changes(write: &Write) -> bool {
-    !matches!(write, Write::Holds { .. })
+    !matches!(write, Write::InEpoch(_) | Write::Holds { .. })
 }
 
 fn is_guarded(write: &Write) -> bool {

@@ -23,8 +23,7 @@ mod turnstile;
 mod watch;
 mod writer;
 
-pub use open::{Access, FORMAT};
-pub use run_audit::RunAudit;
+pub use open::FORMAT;
 pub use transaction::{TransactionError, Work};
 
 use std::path::{Path, PathBuf};
@@ -38,7 +37,7 @@ use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
 
-use crate::{Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError};
+use crate::{Audit, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError};
 use reader::Reader;
 use session::Session;
 use writer::Writer;
@@ -104,14 +103,6 @@ impl Sqlite {
         let closed = || StoreError::Unavailable("the store is open for reading only".into());
         self.writer.as_ref().ok_or_else(closed)
     }
-}
-
-/// One page of an audit over all rows.
-#[derive(Clone, Debug, Default)]
-pub struct Audit {
-    pub effects: Vec<Effect>,
-    pub problems: Vec<String>,
-    pub next: Option<i64>,
 }
 
 #[async_trait]

@@ -18,7 +18,7 @@ use super::turnstile::Turnstile;
 use super::watch::Watcher;
 use super::writer::Writer;
 use super::{Shared, Sqlite, io_error, side_folder, store_error};
-use crate::{Clock, StoreError};
+use crate::{Access, Clock, StoreError};
 
 /// The format this Semel writes: the number of its newest migration.
 pub const FORMAT: i64 = 2;
@@ -32,15 +32,6 @@ const APPLICATION_ID: i64 = 0x7365_6d4c;
 
 /// Below this a race could corrupt the log when it was reset.
 const SQLITE_MIN: i32 = 3_051_003;
-
-/// How a store is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    /// Creates and migrates the file, holds a session, writes.
-    ReadWrite,
-    /// Looks at an existing file, also while others write it.
-    ReadOnly,
-}
 
 impl Sqlite {
     /// Opens the store in a file.

@@ -6,9 +6,8 @@ use semel_core::key::Address;
 use semel_core::record::Effect;
 use semel_core::time::{Steady, Wall};
 
-use super::Audit;
 use super::reader::ReadError;
-use crate::{DueCursor, DuePage, Page, Query, Row, StoreError, read_record};
+use crate::{Audit, DueCursor, DuePage, Page, Query, Row, StoreError, read_record};
 
 /// A record as it lies in the file, not yet read.
 pub(super) struct Stored {

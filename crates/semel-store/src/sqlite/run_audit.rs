@@ -9,21 +9,12 @@ use semel_core::time::Moment;
 use super::Sqlite;
 use super::reader::ReadError;
 use super::run_rows::{self, sql_limit};
-use crate::{RunRow, Runs, StoreError};
+use crate::{RunAudit, RunRow, Runs, StoreError};
 
 /// How many entries of a journal are read at once.
 const ENTRIES: usize = 256;
 /// How many large values are read at once.
 const BLOBS: usize = 8;
-
-/// One page of an audit over all runs.
-#[derive(Clone, Debug, Default)]
-pub struct RunAudit {
-    pub runs: Vec<Run>,
-    pub problems: Vec<String>,
-    /// The last number that was looked at.
-    pub next: Option<i64>,
-}
 
 /// One page of runs, with what names each even when its record cannot be read.
 #[derive(Default)]

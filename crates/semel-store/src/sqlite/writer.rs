@@ -104,7 +104,7 @@ impl Thread {
         let shared = self.shared.clone();
         let outcome = self.in_turn(|connection| {
             let mut results = Vec::with_capacity(group.len());
-            let mut applier = Applier::prepare(connection, shared.now().steady)?;
+            let mut applier = Applier::prepare(connection, shared.now().steady, shared.epoch)?;
             for (batch, _) in &group {
                 results.push(applier.apply(batch)?);
             }

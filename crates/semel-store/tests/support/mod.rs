@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use semel_core::effect::{self, Decision};
 use semel_core::json::Json;
 use semel_core::key::Address;
+use semel_store::Access;
 use semel_store::conformance::{self, Subject};
-use semel_store::sqlite::{Access, Sqlite};
+use semel_store::sqlite::Sqlite;
 use semel_store::{Clock, CommitError, ManualClock, Query, Store, StoreError};
 
 /// A wall time to start manual clocks at.

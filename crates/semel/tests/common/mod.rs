@@ -8,7 +8,8 @@ use semel::{Code, Error, Failure, Retry, Semel};
 use semel_core::effect::State;
 use semel_core::record::Effect;
 use semel_core::wire::{EffectView, effect_view};
-use semel_store::sqlite::{Access, Sqlite};
+use semel_store::Access;
+use semel_store::sqlite::Sqlite;
 use semel_store::{Clock, Store};
 
 /// A file that outlives the processes that open it.

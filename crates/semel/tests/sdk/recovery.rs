@@ -58,8 +58,9 @@ async fn req_l3_the_row_is_durable_before_the_first_byte_leaves() {
     let call = semel.effect("ticket").key("42").call(move |intent| {
         let (told, path, asked) = (told.clone(), path.clone(), asked.clone());
         async move {
+            use semel_store::Access;
             use semel_store::Store;
-            use semel_store::sqlite::{Access, Sqlite};
+            use semel_store::sqlite::Sqlite;
             // Not through the process that holds it: through the file.
             let reader = Sqlite::open(&path, Access::ReadOnly, semel_store::Clock::Real)?;
             let row = reader.load(intent.address()).await?;

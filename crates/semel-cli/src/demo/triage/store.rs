@@ -145,7 +145,8 @@ fn name(write: &Write) -> Option<String> {
             Some(format!("{} {}", row.address.action.as_str(), row.state))
         }
         Write::UpdateRun(row) => Some(format!("run {}", row.state)),
-        Write::Remove { .. }
+        Write::InEpoch(_)
+        | Write::Remove { .. }
         | Write::StartRun(_)
         | Write::DropRun { .. }
         | Write::Holds { .. }

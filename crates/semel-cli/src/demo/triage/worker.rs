@@ -7,8 +7,9 @@ use clap::Args;
 use futures_util::future::try_join_all;
 use semel::Semel;
 use semel_engine::Engine;
+use semel_store::Access;
 use semel_store::Clock;
-use semel_store::sqlite::{Access, Sqlite};
+use semel_store::sqlite::Sqlite;
 use serde_json::json;
 use triage::{Inbound, Outcome, Services, Settings, triage};
 

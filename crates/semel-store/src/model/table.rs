@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-pub(super) struct Table<K, V> {
+pub(crate) struct Table<K, V> {
     rows: BTreeMap<K, V>,
     /// What each change of this batch replaced, the newest last.
     undo: Vec<(K, Option<V>)>,
@@ -15,36 +15,36 @@ impl<K, V> Default for Table<K, V> {
 }
 
 impl<K: Ord + Clone, V> Table<K, V> {
-    pub(super) fn rows(&self) -> &BTreeMap<K, V> {
+    pub(crate) fn rows(&self) -> &BTreeMap<K, V> {
         &self.rows
     }
 
-    pub(super) fn get(&self, key: &K) -> Option<&V> {
+    pub(crate) fn get(&self, key: &K) -> Option<&V> {
         self.rows.get(key)
     }
 
-    pub(super) fn put(&mut self, key: K, value: V) {
+    pub(crate) fn put(&mut self, key: K, value: V) {
         let before = self.rows.insert(key.clone(), value);
         self.undo.push((key, before));
     }
 
-    pub(super) fn remove(&mut self, key: &K) {
+    pub(crate) fn remove(&mut self, key: &K) {
         if let Some(before) = self.rows.remove(key) {
             self.undo.push((key.clone(), Some(before)));
         }
     }
 
-    pub(super) fn remove_all(&mut self, keys: impl IntoIterator<Item = K>) {
+    pub(crate) fn remove_all(&mut self, keys: impl IntoIterator<Item = K>) {
         keys.into_iter().for_each(|key| self.remove(&key));
     }
 
     /// The batch stands.
-    pub(super) fn keep(&mut self) {
+    pub(crate) fn keep(&mut self) {
         self.undo.clear();
     }
 
     /// The batch never was.
-    pub(super) fn undo(&mut self) {
+    pub(crate) fn undo(&mut self) {
         while let Some((key, before)) = self.undo.pop() {
             match before {
                 Some(value) => self.rows.insert(key, value),
