@@ -140,7 +140,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::StoreFull
         | Code::StoreCorrupt
         | Code::StoreForeign
-        | Code::StoreNewer => FAILED,
+        | Code::StoreNewer
+        | Code::StoreOlder => FAILED,
         Code::SqliteTooOld | Code::Internal => OUR_FAULT,
     }
 }

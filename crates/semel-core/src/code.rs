@@ -53,6 +53,7 @@ pub enum Code {
     StoreUnavailable,
     StoreCorrupt,
     StoreNewer,
+    StoreOlder,
     StoreUrlInvalid,
     StoreMissing,
     StoreForeign,
@@ -62,7 +63,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 54] = [
+    pub const ALL: [Code; 55] = [
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -112,6 +113,7 @@ impl Code {
         Code::StoreUnavailable,
         Code::StoreCorrupt,
         Code::StoreNewer,
+        Code::StoreOlder,
         Code::StoreUrlInvalid,
         Code::StoreMissing,
         Code::StoreForeign,
@@ -171,6 +173,7 @@ impl Code {
             Code::StoreUnavailable => "store_unavailable",
             Code::StoreCorrupt => "store_corrupt",
             Code::StoreNewer => "store_newer",
+            Code::StoreOlder => "store_older",
             Code::StoreUrlInvalid => "store_url_invalid",
             Code::StoreMissing => "store_missing",
             Code::StoreForeign => "store_foreign",
@@ -248,6 +251,9 @@ impl Code {
             Code::StoreUnavailable => "see `semel doctor`; nothing was acknowledged",
             Code::StoreCorrupt => "stop, keep the file, restore from a backup; see `semel verify`",
             Code::StoreNewer => "use the newer Semel that wrote this store",
+            Code::StoreOlder => {
+                "run `semel migrate --store …` once, with the role that owns the schema"
+            }
             Code::StoreUrlInvalid => "write the store as sqlite:path/to/file.db",
             Code::StoreMissing => "name an existing store with --store or SEMEL_STORE",
             Code::StoreForeign => "name another file: this one is left as it is",

@@ -8,6 +8,8 @@ mod clock;
 pub mod memory;
 mod model;
 mod opened;
+pub mod postgres;
+mod random;
 mod runs;
 pub mod sqlite;
 mod upkeep;
@@ -20,6 +22,7 @@ pub use opened::{Access, Opened};
 pub use runs::{Append, Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs};
 pub use upkeep::{Audit, Closed, Lost, LostRow, Return, RunAudit, Upkeep};
 
+use random::random_hex;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -317,6 +320,8 @@ pub enum StoreError {
     Corrupt(String),
     #[error("the store has format {found}, this Semel knows up to {known}")]
     Newer { found: i64, known: i64 },
+    #[error("the store has format {found}, this Semel needs {needed}")]
+    Older { found: i64, needed: i64 },
     #[error("SQLite {found} is older than 3.51.3")]
     SqliteTooOld { found: String },
     #[error("{0}")]
@@ -336,6 +341,7 @@ impl StoreError {
             StoreError::Full(_) => Code::StoreFull,
             StoreError::Corrupt(_) => Code::StoreCorrupt,
             StoreError::Newer { .. } => Code::StoreNewer,
+            StoreError::Older { .. } => Code::StoreOlder,
             StoreError::SqliteTooOld { .. } => Code::SqliteTooOld,
             StoreError::UrlInvalid(_) => Code::StoreUrlInvalid,
             StoreError::Missing(_) => Code::StoreMissing,

@@ -32,6 +32,14 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
+    /// No rows yet; all changes to those that will be loaded are noted.
+    pub(crate) fn tracking() -> Rows {
+        let mut rows = Rows::default();
+        rows.effects.track();
+        rows.runs.track();
+        rows
+    }
+
     pub(crate) fn newest(&self, address: &Address) -> Option<&Row> {
         self.effects.rows().range(generations(address)).next_back().map(|(_, (_, row))| row)
     }

@@ -146,6 +146,17 @@ impl Tables {
         self.uses.put((run, name), ());
     }
 
+    /// Notes all changes from now on.
+    pub(crate) fn track(&mut self) {
+        let Tables { runs, names, journal, inbox, blobs, uses } = self;
+        runs.track();
+        names.track();
+        journal.track();
+        inbox.track();
+        blobs.track();
+        uses.track();
+    }
+
     /// The batch stands.
     pub(crate) fn keep(&mut self) {
         let Tables { runs, names, journal, inbox, blobs, uses } = self;

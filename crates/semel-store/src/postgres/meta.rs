@@ -1,0 +1,184 @@
+//! What the store knows of itself, and whether it went back in time.
+//!
+//! A server is known by its system identifier, the timeline it writes, and the table of effects. A
+//! promoted standby and a restored backup have another timeline, a copy from a dump another table.
+//! Beyond that each process remembers how far it has seen the server's log grow: a server whose
+//! files were put back to an earlier day stands before that.
+
+use semel_core::effect::Quarantine;
+use semel_core::time::Wall;
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::connect::Session;
+use super::{memory, migrate, store_error};
+use crate::StoreError;
+
+/// One row of `meta`, with the quarantine in force.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Meta {
+    pub(super) format: i64,
+    pub(super) store_id: String,
+    pub(super) epoch: u64,
+    pub(super) server: String,
+    pub(super) boot: u64,
+    pub(super) boot_since: i64,
+    pub(super) wall_high: i64,
+    pub(super) quarantine: Option<Quarantine>,
+}
+
+/// A reading of the server: its clock and its log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) wall_ms: i64,
+    pub(super) log: i64,
+}
+
+/// Everything a batch must know, in one row. Settings end with the transaction: a pooler may give
+/// the connection to somebody else. Plans are kept to the indexes, whatever the statistics of a
+/// table that was empty a second ago.
+pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, meta.server, \
+     meta.boot, meta.boot_since, meta.wall_high, opened_at, recovered_at, \
+     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall, \
+     (pg_current_wal_insert_lsn() - '0/0')::bigint AS log, \
+     set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
+         WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true), \
+     set_config('lock_timeout', '2000', true), set_config('statement_timeout', '30000', true), \
+     set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), \
+     set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), \
+     set_config('plan_cache_mode', 'force_generic_plan', true) \
+     FROM semel.meta LEFT JOIN LATERAL (SELECT opened_at, recovered_at FROM semel.returns \
+     WHERE epoch = meta.epoch AND closed_at IS NULL) AS quarantine ON true";
+
+/// Which server this is. `NULL` on a standby.
+const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE \
+     (SELECT system_identifier FROM pg_control_system()) || '/' || \
+     substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) || '/' || \
+     'semel.effects'::regclass::oid END";
+
+pub(super) fn read_head(row: &Row) -> Result<(Meta, Reading), tokio_postgres::Error> {
+    let (opened, recovered): (Option<i64>, Option<i64>) = (row.try_get(7)?, row.try_get(8)?);
+    let quarantine = opened.zip(recovered);
+    let meta = Meta {
+        format: row.try_get(0)?,
+        store_id: row.try_get(1)?,
+        epoch: unsigned(row, 2)?,
+        server: row.try_get(3)?,
+        boot: unsigned(row, 4)?,
+        boot_since: row.try_get(5)?,
+        wall_high: row.try_get(6)?,
+        quarantine: quarantine.map(|(opened, recovered)| Quarantine {
+            opened: Wall(opened),
+            recovered: Wall(recovered),
+        }),
+    };
+    Ok((meta, Reading { wall_ms: row.try_get(9)?, log: row.try_get(10)? }))
+}
+
+pub(super) fn unsigned(row: &Row, column: usize) -> Result<u64, tokio_postgres::Error> {
+    Ok(row.try_get::<_, i64>(column)?.unsigned_abs())
+}
+
+/// Looks at a server that was just connected to, and puts it on record when it went back in time.
+pub(super) async fn greet(session: &Session) -> Result<(), StoreError> {
+    let shared = session.shared();
+    let failed = |error: tokio_postgres::Error| store_error(&error);
+    let server = server(session).await?;
+    // An answer that was too slow to tell the time is asked for again.
+    for _ in 0..5 {
+        let asked_ms = shared.time.local_ms();
+        let rows = session.query(HEAD, &[]).await.map_err(failed)?;
+        let head = rows.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
+        let (meta, reading) = read_head(head).map_err(failed)?;
+        migrate::check(meta.format)?;
+        if let Some(evidence) = shared.went_back(&meta, &server, reading.log) {
+            shared.time.forget();
+            open_quarantine(session, &server, &evidence).await?;
+            continue;
+        }
+        if shared.learn(meta, reading, asked_ms) {
+            return memory::report(session).await;
+        }
+    }
+    Err(StoreError::Unavailable("the server answers too slowly to tell its time".into()))
+}
+
+/// Which server a connection leads to.
+pub(super) async fn server(session: &Session) -> Result<String, StoreError> {
+    let rows = session.query(SERVER, &[]).await.map_err(|error| store_error(&error))?;
+    let found = rows.first().map(|row| row.try_get::<_, Option<String>>(0));
+    let found = found.transpose().map_err(|error| store_error(&error))?.flatten();
+    found.ok_or_else(|| StoreError::Unavailable("this server is a standby".into()))
+}
+
+const LOCK: &str = "SELECT server, epoch, boot, wall_high, \
+     (extract(epoch FROM clock_timestamp()) * 1000)::bigint, \
+     (SELECT min(recovered_at) FROM semel.returns WHERE closed_at IS NULL) \
+     FROM semel.meta FOR UPDATE";
+
+const MOVE: &str = "UPDATE semel.meta SET epoch = $1, boot = $2, boot_since = $3, server = $4";
+
+const RETURN: &str = "INSERT INTO semel.returns (epoch, opened_at, recovered_at, evidence) \
+     VALUES ($1, $2, $3, $4)";
+
+/// The points in these belong to a clock that is gone: all of them are due.
+const DUE: [&str; 2] = [
+    "UPDATE semel.effects SET due_at = 0 WHERE due_at IS NOT NULL",
+    "UPDATE semel.runs SET wake_at = 0 WHERE wake_at IS NOT NULL",
+];
+
+/// Opens the quarantine, unless another process was quicker.
+async fn open_quarantine(
+    session: &Session,
+    server: &str,
+    evidence: &str,
+) -> Result<(), StoreError> {
+    let failed = |error: tokio_postgres::Error| store_error(&error);
+    session.client().batch_execute("BEGIN").await.map_err(failed)?;
+    let rows = session.query(LOCK, &[]).await.map_err(failed)?;
+    let row = rows.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
+    let (known, epoch): (String, i64) = (get(row, 0)?, get(row, 1)?);
+    let seen = session.meta();
+    // Whoever remembers an epoch that the store has forgotten says so, whatever the server's name.
+    let is_known = known == server && seen.epoch < epoch.unsigned_abs();
+    if is_known {
+        session.client().batch_execute("ROLLBACK").await.map_err(failed)?;
+        return Ok(());
+    }
+    let (boot, wall_high, now): (i64, i64, i64) = (get(row, 2)?, get(row, 3)?, get(row, 4)?);
+    let earlier: Option<i64> = get(row, 5)?;
+    let epoch = epoch.max(i64::try_from(seen.epoch).unwrap_or(0)) + 1;
+    let recovered = earlier.unwrap_or(i64::MAX).min(wall_high).min(now);
+    tracing::warn!(%evidence, epoch, "the store went back in time: quarantine opened");
+    for text in DUE {
+        session.query(text, &[]).await.map_err(failed)?;
+    }
+    let (boot, server) = (boot + 1, server.to_owned());
+    session
+        .query(
+            MOVE,
+            &[(&epoch, Type::INT8), (&boot, Type::INT8), (&now, Type::INT8), (&server, Type::TEXT)],
+        )
+        .await
+        .map_err(failed)?;
+    session
+        .query(
+            RETURN,
+            &[
+                (&epoch, Type::INT8),
+                (&now, Type::INT8),
+                (&recovered, Type::INT8),
+                (&evidence, Type::TEXT),
+            ],
+        )
+        .await
+        .map_err(failed)?;
+    session.client().batch_execute("COMMIT").await.map_err(failed)
+}
+
+fn get<'a, T: tokio_postgres::types::FromSql<'a>>(
+    row: &'a Row,
+    column: usize,
+) -> Result<T, StoreError> {
+    row.try_get(column).map_err(|error| store_error(&error))
+}

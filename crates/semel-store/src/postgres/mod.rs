@@ -1,0 +1,293 @@
+//! Postgres: many workers on many machines, one truth.
+//!
+//! A process gathers the batches that wait into groups, and each group is one transaction: the rows
+//! it touches are read and locked in order, the model applies the batches to them, and what has
+//! changed is written with one statement for each table. Leases are judged by the server's clock.
+//! A server that went back in time opens a quarantine before anything is written to it.
+
+mod address;
+mod connect;
+mod flush;
+mod hints;
+mod load;
+mod memory;
+mod meta;
+mod migrate;
+mod rows;
+mod run_rows;
+mod time;
+mod writer;
+
+pub use migrate::FORMAT;
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use semel_core::effect::Ground;
+use semel_core::key::Address;
+use semel_core::limits;
+use semel_core::record::Effect;
+use semel_core::time::{Moment, Steady, Wall};
+use tokio::sync::watch;
+use tokio_postgres::error::SqlState;
+
+use self::address::PgAddress;
+use self::connect::Door;
+use self::meta::{Meta, Reading};
+use self::time::ServerTime;
+use self::writer::Writer;
+use crate::{
+    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError,
+    random_hex,
+};
+
+/// A ledger and its runs in a schema of a Postgres database.
+pub struct Postgres {
+    door: Door,
+    writer: Option<Writer>,
+    hints: hints::Hints,
+    looks: run_rows::Looks,
+    shown: String,
+}
+
+/// What the tasks of one open store have in common.
+pub(crate) struct Shared {
+    schema: String,
+    /// The statements, as they read in this schema.
+    texts: RwLock<HashMap<&'static str, Arc<str>>>,
+    unnamed: bool,
+    time: ServerTime,
+    /// `None` before the first connection.
+    meta: RwLock<Option<Known>>,
+    memory: memory::Memory,
+    /// Names this process where it leaves a note in the store.
+    worker: String,
+}
+
+#[derive(Clone)]
+struct Known {
+    meta: Meta,
+    /// How far the server's log has been seen to grow.
+    log: i64,
+}
+
+impl Shared {
+    /// A statement as it reads in the schema of this store.
+    fn text(&self, text: &'static str) -> Arc<str> {
+        if let Some(known) = self.texts.read().unwrap_or_else(PoisonError::into_inner).get(text) {
+            return known.clone();
+        }
+        let own: Arc<str> = match self.schema.as_str() {
+            "semel" => text.into(),
+            // Only our own tables are written with a point behind the schema.
+            schema => text
+                .replace("semel.", &format!("{schema}."))
+                .replace("SCHEMA semel", &format!("SCHEMA {schema}"))
+                .replace("to_regnamespace('semel')", &format!("to_regnamespace('{schema}')"))
+                .into(),
+        };
+        let mut texts = self.texts.write().unwrap_or_else(PoisonError::into_inner);
+        texts.entry(text).or_insert(own).clone()
+    }
+
+    fn meta(&self) -> Meta {
+        let known = self.meta.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().map(|known| known.meta.clone()).unwrap_or_default()
+    }
+
+    /// What says that the server is not the one that was seen last, or was put back.
+    fn went_back(&self, meta: &Meta, server: &str, log: i64) -> Option<String> {
+        if meta.server != server {
+            return Some(format!("it was written by server {}, this is {server}", meta.server));
+        }
+        let known = self.meta.read().unwrap_or_else(PoisonError::into_inner);
+        let Known { meta: seen, log: seen_log } = known.as_ref()?;
+        if meta.epoch > seen.epoch {
+            return None;
+        }
+        if meta.store_id != seen.store_id {
+            return Some("another store has taken its place".to_owned());
+        }
+        if meta.epoch < seen.epoch {
+            return Some(format!("it is in epoch {}, and was in {}", meta.epoch, seen.epoch));
+        }
+        let text = || format!("its log ends at {log}, and was seen at {seen_log}");
+        (log < *seen_log).then(text)
+    }
+
+    /// Takes what a connection told. `false`: it took too long to tell the time.
+    fn learn(&self, meta: Meta, reading: Reading, asked_ms: i64) -> bool {
+        let in_time = self.time.learn(reading.wall_ms, asked_ms);
+        let mut known = self.meta.write().unwrap_or_else(PoisonError::into_inner);
+        // Answers may overtake each other.
+        let newer = known.as_ref().filter(|known| known.meta.epoch > meta.epoch);
+        if newer.is_none() {
+            let same = known.as_ref().filter(|known| known.meta.epoch == meta.epoch);
+            let log = same.map_or(reading.log, |same| same.log.max(reading.log));
+            *known = Some(Known { meta, log });
+        }
+        in_time
+    }
+
+    fn ground(&self) -> Ground {
+        let meta = self.meta();
+        let wall = self.time.wall_ms();
+        let ms = match self.time.clock() {
+            Clock::Real => wall - meta.boot_since,
+            Clock::Manual(_) => self.time.local_ms(),
+        };
+        let now = Moment {
+            wall: Wall(wall),
+            steady: Steady { boot: meta.boot, ms },
+            wall_is_behind: wall + limits::WALL_SLACK_MS < meta.wall_high,
+        };
+        Ground { now, epoch: meta.epoch, quarantine: meta.quarantine }
+    }
+}
+
+impl Postgres {
+    /// Opens the store at `postgres://…`. It must be there and of this format, unless the address
+    /// allows to migrate it.
+    pub async fn open(url: &str, access: Access, clock: Clock) -> Result<Postgres, StoreError> {
+        let address = PgAddress::parse(url)?;
+        let door = Door::build(&address, Arc::new(shared(&address, clock)?))?;
+        if address.migrates && access == Access::ReadWrite {
+            let session = door.knock().await?;
+            migrate::migrate(&session).await?;
+        }
+        let found = migrate::found(&door.knock().await?).await?;
+        if found == 0 {
+            return Err(StoreError::Missing(address.shown));
+        }
+        migrate::check(found)?;
+        // Looked at anew: the connections above were used before anybody could look.
+        let session = door.knock().await?;
+        meta::greet(&session).await?;
+        drop(session);
+        let hints = hints::Hints::start(&address, door.clone());
+        let writes = access == Access::ReadWrite;
+        let writer = writes.then(|| Writer::start(&door, hints.bell()));
+        let looks = run_rows::Looks::default();
+        Ok(Postgres { door, writer, hints, looks, shown: address.shown })
+    }
+
+    /// Creates the store or brings it to this format. Returns the format it had, zero for none.
+    pub async fn migrate(url: &str) -> Result<i64, StoreError> {
+        let address = PgAddress::parse(url)?;
+        let door = Door::build(&address, Arc::new(shared(&address, Clock::Real)?))?;
+        migrate::migrate(&door.knock().await?).await
+    }
+
+    /// Where it is, without the password.
+    pub fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    fn writer(&self) -> Result<&Writer, StoreError> {
+        let closed = || StoreError::Unavailable("the store is open for reading only".into());
+        self.writer.as_ref().ok_or_else(closed)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // What is on its way ends by itself; whoever waits for a connection stops waiting.
+        self.hints.stop();
+    }
+}
+
+fn shared(address: &PgAddress, clock: Clock) -> Result<Shared, StoreError> {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let worker = format!("{}:{}:{}", host.trim(), std::process::id(), &random_hex()?[..8]);
+    Ok(Shared {
+        schema: address.schema.clone(),
+        texts: RwLock::default(),
+        unnamed: address.unnamed,
+        time: ServerTime::new(clock),
+        meta: RwLock::default(),
+        memory: memory::Memory::default(),
+        worker,
+    })
+}
+
+#[async_trait]
+impl Store for Postgres {
+    fn ground(&self) -> Ground {
+        self.door.shared.ground()
+    }
+
+    fn clock(&self) -> &Clock {
+        self.door.shared.time.clock()
+    }
+
+    async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
+        self.writer()?.commit(batch).await
+    }
+
+    async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {
+        rows::newest(&self.door, address).await
+    }
+
+    async fn load_generation(
+        &self,
+        address: &Address,
+        generation: u32,
+    ) -> Result<Option<Effect>, StoreError> {
+        rows::generation(&self.door, address, generation).await
+    }
+
+    async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+        rows::list(&self.door, query).await
+    }
+
+    async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {
+        let now = self.ground().now.steady;
+        rows::due(&self.door, now, after, limit).await
+    }
+
+    async fn sweepable(&self, limit: usize) -> Result<Vec<Effect>, StoreError> {
+        let now = self.ground().now.wall;
+        rows::sweepable(&self.door, now, limit).await
+    }
+
+    fn session(&self) -> Option<&str> {
+        None
+    }
+
+    fn is_dead(&self, _session: &str) -> bool {
+        // A connection that broke proves nothing about the process behind it.
+        false
+    }
+
+    fn dead_sessions(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn bury(&self, _session: &str) {}
+
+    fn hints(&self) -> watch::Receiver<u64> {
+        self.hints.subscribe()
+    }
+}
+
+/// Sorts Postgres' errors by what the caller may do.
+fn store_error(error: &tokio_postgres::Error) -> StoreError {
+    let Some(said) = error.as_db_error() else {
+        return StoreError::Unavailable(error.to_string());
+    };
+    let text = said.message().to_owned();
+    match said.code() {
+        &SqlState::DISK_FULL => StoreError::Full(text),
+        &SqlState::TOO_MANY_CONNECTIONS
+        | &SqlState::LOCK_NOT_AVAILABLE
+        | &SqlState::T_R_DEADLOCK_DETECTED
+        | &SqlState::T_R_SERIALIZATION_FAILURE
+        | &SqlState::QUERY_CANCELED => StoreError::Busy(text),
+        &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => StoreError::Corrupt(text),
+        &SqlState::UNDEFINED_TABLE
+        | &SqlState::INVALID_SCHEMA_NAME
+        | &SqlState::UNDEFINED_COLUMN => StoreError::Missing(text),
+        _ => StoreError::Unavailable(text),
+    }
+}

@@ -1,0 +1,194 @@
+//! Effects as rows, reading: the statements, all of them with bound parameters only.
+
+use semel_core::effect::State;
+use semel_core::key::Address;
+use semel_core::record::Effect;
+use semel_core::time::{Steady, Wall};
+use tokio_postgres::Row as SqlRow;
+use tokio_postgres::types::Type;
+
+use super::connect::{Door, Param};
+use super::load::{get, unsigned};
+use super::store_error;
+use crate::{DueCursor, DuePage, Page, Query, StoreError, read_record};
+
+const NEWEST: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+     WHERE namespace = $1 AND action = $2 AND key = $3 ORDER BY generation DESC LIMIT 1";
+
+const GENERATION: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+     WHERE namespace = $1 AND action = $2 AND key = $3 AND generation = $4";
+
+/// Runs one read.
+pub(super) async fn read(
+    door: &Door,
+    text: &'static str,
+    params: &[Param<'_>],
+) -> Result<Vec<SqlRow>, StoreError> {
+    let session = door.enter().await?;
+    match session.query(text, params).await {
+        Ok(rows) => Ok(rows),
+        Err(error) => {
+            let broken = error.as_db_error().is_none();
+            let error = store_error(&error);
+            if broken {
+                session.discard();
+            }
+            Err(error)
+        }
+    }
+}
+
+pub(super) fn effect(row: &SqlRow) -> Result<Effect, StoreError> {
+    let record: &str = get(row, 3)?;
+    let effect = read_record(record, get(row, 4)?)?;
+    // A guard compares the columns; were they not those of the record, it would guard nothing.
+    if i64::from(effect.generation) != get::<i64>(row, 1)? || effect.version != unsigned(row, 2)? {
+        return Err(StoreError::Corrupt("a row's columns differ from its record".into()));
+    }
+    Ok(effect)
+}
+
+pub(super) async fn newest(door: &Door, address: &Address) -> Result<Option<Effect>, StoreError> {
+    let Address { namespace, action, key } = address;
+    let (namespace, action, key) = (namespace.as_str(), action.as_str(), key.as_str());
+    let params: [Param<'_>; 3] =
+        [(&namespace, Type::TEXT), (&action, Type::TEXT), (&key, Type::TEXT)];
+    read(door, NEWEST, &params).await?.first().map(effect).transpose()
+}
+
+pub(super) async fn generation(
+    door: &Door,
+    address: &Address,
+    generation: u32,
+) -> Result<Option<Effect>, StoreError> {
+    let Address { namespace, action, key } = address;
+    let (namespace, action, key) = (namespace.as_str(), action.as_str(), key.as_str());
+    let generation = i64::from(generation);
+    let params: [Param<'_>; 4] = [
+        (&namespace, Type::TEXT),
+        (&action, Type::TEXT),
+        (&key, Type::TEXT),
+        (&generation, Type::INT8),
+    ];
+    read(door, GENERATION, &params).await?.first().map(effect).transpose()
+}
+
+pub(super) async fn list(door: &Door, query: &Query) -> Result<Page, StoreError> {
+    let namespace = query.namespace.as_ref().map(|namespace| namespace.as_str());
+    let action = query.action.as_ref().map(|action| action.as_str());
+    let key = query.key.as_ref().map(|key| key.as_str());
+    let state = query.state.map(|state| state.as_str());
+    let after = query.after.unwrap_or(i64::MAX);
+    let limit = sql_limit(query.limit).saturating_add(1);
+    let params: [Param<'_>; 6] = [
+        (&namespace, Type::TEXT),
+        (&action, Type::TEXT),
+        (&key, Type::TEXT),
+        (&state, Type::TEXT),
+        (&after, Type::INT8),
+        (&limit, Type::INT8),
+    ];
+    let found = read(door, list_text(query), &params).await?;
+    let mut page = Page { effects: Vec::new(), next: None };
+    for row in found.iter().take(query.limit) {
+        page.effects.push(effect(row)?);
+    }
+    if found.len() > query.limit {
+        let last = query.limit.checked_sub(1).and_then(|last| found.get(last));
+        page.next = last.map(|row| get(row, 0)).transpose()?;
+    }
+    Ok(page)
+}
+
+/// What is asked for decides which index serves: left to itself Postgres might walk a whole table
+/// backwards to find the few rows that are pending.
+fn list_text(query: &Query) -> &'static str {
+    let is_named = query.namespace.is_some() && query.action.is_some() && query.key.is_some();
+    match query.state {
+        _ if is_named && !query.unsettled && !query.alarmed => NAMED,
+        _ if query.unsettled => UNSETTLED,
+        _ if query.alarmed => ALARMED,
+        Some(State::InDoubt | State::Failed | State::Planned | State::Void) => ATTENTION,
+        Some(State::Pending) => PENDING,
+        Some(State::Done | State::Expired) | None => ALL,
+    }
+}
+
+const NAMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
+     WHERE namespace = $1 AND action = $2 AND key = $3) \
+     SELECT row, generation, version, record, sum FROM few \
+     WHERE ($4::text IS NULL OR state = $4) AND row < $5 ORDER BY row DESC LIMIT $6";
+
+/// Rows that are in doubt, or were pending when they were written: few, whatever the history.
+const UNSETTLED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
+     WHERE state = 'in_doubt' AND state NOT IN ('pending', 'done', 'expired') \
+     UNION ALL SELECT * FROM semel.effects WHERE due_at IS NOT NULL AND state = 'pending') \
+     SELECT row, generation, version, record, sum FROM few \
+     WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
+     AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
+     ORDER BY row DESC LIMIT $6";
+
+const ALARMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects WHERE alarmed) \
+     SELECT row, generation, version, record, sum FROM few \
+     WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
+     AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
+     ORDER BY row DESC LIMIT $6";
+
+const ATTENTION: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+     WHERE state = $4 AND state NOT IN ('pending', 'done', 'expired') \
+     AND ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
+     AND ($3::text IS NULL OR key = $3) AND row < $5 ORDER BY row DESC LIMIT $6";
+
+const PENDING: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
+     WHERE due_at IS NOT NULL AND state = 'pending') \
+     SELECT row, generation, version, record, sum FROM few \
+     WHERE state = $4 AND ($1::text IS NULL OR namespace = $1) \
+     AND ($2::text IS NULL OR action = $2) AND ($3::text IS NULL OR key = $3) AND row < $5 \
+     ORDER BY row DESC LIMIT $6";
+
+const ALL: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+     WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
+     AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
+     ORDER BY row DESC LIMIT $6";
+
+const DUE: &str = "SELECT row, generation, version, record, sum, due_at FROM semel.effects \
+     WHERE due_at IS NOT NULL AND (due_at, row) > ($1, $2) ORDER BY due_at, row LIMIT $3";
+
+pub(super) async fn due(
+    door: &Door,
+    now: Steady,
+    after: Option<DueCursor>,
+    limit: usize,
+) -> Result<DuePage, StoreError> {
+    let after = after.unwrap_or(DueCursor { due_ms: i64::MIN, row: i64::MIN });
+    let sql_limit = sql_limit(limit).saturating_add(1);
+    let params: [Param<'_>; 3] =
+        [(&after.due_ms, Type::INT8), (&after.row, Type::INT8), (&sql_limit, Type::INT8)];
+    let mut page = DuePage { effects: Vec::new(), next_due: None };
+    for row in &read(door, DUE, &params).await? {
+        let cursor = DueCursor { due_ms: get(row, 5)?, row: get(row, 0)? };
+        if page.effects.len() == limit || cursor.due_ms > now.ms {
+            page.next_due = Some(Steady { ms: cursor.due_ms, ..now });
+            break;
+        }
+        page.effects.push((cursor, effect(row)?));
+    }
+    Ok(page)
+}
+
+const SWEEPABLE: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+     WHERE sweep_at IS NOT NULL AND sweep_at <= $1 ORDER BY sweep_at, row LIMIT $2";
+
+pub(super) async fn sweepable(
+    door: &Door,
+    now: Wall,
+    limit: usize,
+) -> Result<Vec<Effect>, StoreError> {
+    let limit = sql_limit(limit);
+    let params: [Param<'_>; 2] = [(&now.0, Type::INT8), (&limit, Type::INT8)];
+    read(door, SWEEPABLE, &params).await?.iter().map(effect).collect()
+}
+
+pub(super) fn sql_limit(limit: usize) -> i64 {
+    i64::try_from(limit).unwrap_or(i64::MAX - 1)
+}

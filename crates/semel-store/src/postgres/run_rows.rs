@@ -1,0 +1,278 @@
+//! Runs as rows, reading: the statements, all of them with bound parameters only.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use semel_core::journal::Link;
+use semel_core::run::Run;
+use semel_core::time::Steady;
+use tokio_postgres::Row as SqlRow;
+use tokio_postgres::types::Type;
+
+use super::connect::Param;
+use super::load::{self, get, unsigned};
+use super::rows::{read, sql_limit};
+use super::{Postgres, store_error};
+use crate::runs::read_run;
+use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, Store, StoreError};
+
+fn run(row: &SqlRow) -> Result<Run, StoreError> {
+    let record: &str = get(row, 3)?;
+    let run = read_run(record, get(row, 4)?, unsigned(row, 1)?)?;
+    // Guards compare the columns; were they not those of the record, they would guard nothing.
+    if run.number != get::<i64>(row, 0)? || run.fence != unsigned(row, 2)? {
+        return Err(StoreError::Corrupt("a run's columns differ from its record".into()));
+    }
+    Ok(run)
+}
+
+fn inked(row: &SqlRow) -> Result<Inked, StoreError> {
+    let link = Link(load::link(row, 1)?);
+    Ok(Inked { seq: unsigned(row, 0)?, link, text: get(row, 2)? })
+}
+
+const RUN: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
+     WHERE namespace = $1 AND id = $2";
+
+const JOURNAL: &str = "SELECT seq, link, entry FROM semel.journal WHERE run = $1 AND seq >= $2 \
+     ORDER BY seq LIMIT $3";
+
+const LAST_ENTRY: &str =
+    "SELECT seq, link, entry FROM semel.journal WHERE run = $1 ORDER BY seq DESC LIMIT 1";
+
+const INBOX: &str = "SELECT run, number, identity, name, payload, at, consumed FROM semel.inbox \
+     WHERE run = $1 AND NOT consumed ORDER BY number";
+
+const DELIVERY: &str = "SELECT run, number, identity, name, payload, at, consumed \
+     FROM semel.inbox WHERE run = $1 AND identity = $2";
+
+const BLOB: &str = "SELECT text FROM semel.blobs WHERE namespace = $1 AND digest = $2";
+
+const SWEEPABLE: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
+     WHERE sweep_at IS NOT NULL AND sweep_at <= $1 ORDER BY sweep_at, number LIMIT $2";
+
+const LIST: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
+     WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR workflow = $2) \
+     AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND number < $5 \
+     ORDER BY number DESC LIMIT $6";
+
+/// Of an unfinished state: few, whatever the history.
+const LIST_OPEN: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
+     WHERE state = $4 AND state NOT IN ('done', 'failed', 'cancelled', 'expired') \
+     AND ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR workflow = $2) \
+     AND ($3::text IS NULL OR key = $3) AND number < $5 ORDER BY number DESC LIMIT $6";
+
+#[async_trait]
+impl Runs for Postgres {
+    async fn run(&self, namespace: &str, id: &str) -> Result<Option<Run>, StoreError> {
+        let params: [Param<'_>; 2] = [(&namespace, Type::TEXT), (&id, Type::TEXT)];
+        read(&self.door, RUN, &params).await?.first().map(run).transpose()
+    }
+
+    async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
+        // A place beyond Postgres' numbers is beyond every journal.
+        let Ok(from) = i64::try_from(from) else { return Ok(Vec::new()) };
+        let limit = sql_limit(limit);
+        let params: [Param<'_>; 3] =
+            [(&run, Type::INT8), (&from, Type::INT8), (&limit, Type::INT8)];
+        read(&self.door, JOURNAL, &params).await?.iter().map(inked).collect()
+    }
+
+    async fn last_entry(&self, run: i64) -> Result<Option<Inked>, StoreError> {
+        let found = read(&self.door, LAST_ENTRY, &[(&run, Type::INT8)]).await?;
+        found.first().map(inked).transpose()
+    }
+
+    async fn inbox(&self, run: i64) -> Result<Vec<Delivery>, StoreError> {
+        let found = read(&self.door, INBOX, &[(&run, Type::INT8)]).await?;
+        found.iter().map(load::delivery).collect()
+    }
+
+    async fn delivery(&self, run: i64, identity: &str) -> Result<Option<Delivery>, StoreError> {
+        let params: [Param<'_>; 2] = [(&run, Type::INT8), (&identity, Type::TEXT)];
+        read(&self.door, DELIVERY, &params).await?.first().map(load::delivery).transpose()
+    }
+
+    async fn blob(&self, namespace: &str, digest: &str) -> Result<Option<String>, StoreError> {
+        let params: [Param<'_>; 2] = [(&namespace, Type::TEXT), (&digest, Type::TEXT)];
+        read(&self.door, BLOB, &params).await?.first().map(|row| get(row, 0)).transpose()
+    }
+
+    async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
+        self.look_for_due(lane, limit).await
+    }
+
+    async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
+        let state = query.state.map(|state| state.as_str());
+        let after = query.after.unwrap_or(i64::MAX);
+        let limit = sql_limit(query.limit).saturating_add(1);
+        let params: [Param<'_>; 6] = [
+            (&query.namespace, Type::TEXT),
+            (&query.workflow, Type::TEXT),
+            (&query.key, Type::TEXT),
+            (&state, Type::TEXT),
+            (&after, Type::INT8),
+            (&limit, Type::INT8),
+        ];
+        let text = match query.state {
+            Some(state) if !state.is_final() => LIST_OPEN,
+            Some(_) | None => LIST,
+        };
+        let found = read(&self.door, text, &params).await?;
+        let runs: Vec<Run> = found.iter().take(query.limit).map(run).collect::<Result<_, _>>()?;
+        let next = runs.last().filter(|_| found.len() > query.limit).map(|run| run.number);
+        Ok(RunPage { runs, next })
+    }
+
+    async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {
+        let now = self.ground().now.wall;
+        let limit = sql_limit(limit);
+        let params: [Param<'_>; 2] = [(&now.0, Type::INT8), (&limit, Type::INT8)];
+        read(&self.door, SWEEPABLE, &params).await?.iter().map(run).collect()
+    }
+}
+
+/// Runs that are due, from a point on: what lies before it was seen to be empty a moment ago. The
+/// index keeps the entries of finished runs until a vacuum, and a vacuum may have to wait for
+/// somebody's old snapshot; walking over them each time would cost more with every run.
+const DUE: &str = "SELECT number, version, fence, record, sum, wake_at, shown_to = $4 \
+     FROM semel.runs WHERE lane = $1 AND wake_at IS NOT NULL AND wake_at >= $2 \
+     AND (shown_to IS NULL OR shown_to = $4 OR shown_until <= $3) \
+     ORDER BY wake_at, number LIMIT $5";
+
+/// What was shown to somebody else counts here: it may come back.
+const EARLIEST: &str = "SELECT wake_at FROM semel.runs WHERE lane = $1 AND wake_at IS NOT NULL \
+     AND wake_at >= $2 ORDER BY wake_at LIMIT 1";
+
+/// Marks runs as shown to this process, so that the others look at other ones meanwhile. A hint:
+/// the take itself is guarded.
+const SHOW: &str = "WITH free AS (SELECT number FROM semel.runs WHERE number = ANY($1::bigint[]) \
+     AND (shown_to IS NULL OR shown_to = $2 OR shown_until <= $3) \
+     ORDER BY number FOR UPDATE SKIP LOCKED) \
+     UPDATE semel.runs AS r SET shown_to = $2, shown_until = $4 FROM free \
+     WHERE r.number = free.number RETURNING r.number";
+
+/// How long others leave alone what was shown to one process.
+const SHOWN_MS: i64 = 2_000;
+
+/// How far before now a look begins at the latest: what was written a moment ago may bear an
+/// earlier time.
+const SLACK_MS: i64 = 5_000;
+
+/// How often a lane is looked at from its beginning, at the most.
+const WHOLE_EVERY_MS: i64 = 10_000;
+
+/// A look at a whole lane takes at most one part in so many of all time.
+const WHOLE_SHARE: i64 = 50;
+
+/// From where on each lane has to be looked at.
+#[derive(Default)]
+pub(super) struct Looks {
+    lanes: Mutex<HashMap<String, Look>>,
+}
+
+#[derive(Clone, Copy)]
+struct Look {
+    boot: u64,
+    floor_ms: i64,
+    /// When the whole lane is looked at again, on our own clock.
+    whole_at_ms: i64,
+}
+
+impl Looks {
+    fn floor(&self, lane: &str, now: Steady, local_ms: i64) -> Option<i64> {
+        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        let look = lanes.get(lane).filter(|look| look.boot == now.boot)?;
+        (local_ms < look.whole_at_ms).then_some(look.floor_ms)
+    }
+
+    /// Notes a look that began at `floor` and saw `earliest` first.
+    fn note(&self, lane: &str, now: Steady, seen: (Option<i64>, Option<i64>), times: (i64, i64)) {
+        let (floor, earliest) = seen;
+        let (began_ms, ended_ms) = times;
+        let floor_ms = (now.ms - SLACK_MS).min(earliest.unwrap_or(i64::MAX));
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        match (floor, lanes.get_mut(lane)) {
+            (Some(_), Some(look)) => look.floor_ms = floor_ms,
+            (Some(_), None) => {}
+            (None, _) => {
+                let pause = WHOLE_EVERY_MS.max((ended_ms - began_ms) * WHOLE_SHARE);
+                let look = Look { boot: now.boot, floor_ms, whole_at_ms: ended_ms + pause };
+                lanes.insert(lane.to_owned(), look);
+            }
+        }
+    }
+}
+
+impl Postgres {
+    async fn look_for_due(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
+        let shared = &self.door.shared;
+        let now = self.ground().now.steady;
+        let began_ms = shared.time.local_ms();
+        let floor = self.looks.floor(lane, now, began_ms);
+        let from = floor.unwrap_or(i64::MIN);
+        let sql_limit = sql_limit(limit).saturating_add(1);
+        let params: [Param<'_>; 5] = [
+            (&lane, Type::TEXT),
+            (&from, Type::INT8),
+            (&now.ms, Type::INT8),
+            (&shared.worker, Type::TEXT),
+            (&sql_limit, Type::INT8),
+        ];
+        let (found, earliest) = tokio::try_join!(
+            read(&self.door, DUE, &params),
+            read(&self.door, EARLIEST, &params[..2]),
+        )?;
+        let earliest = earliest.first().map(|row| get(row, 0)).transpose()?;
+        self.looks.note(lane, now, (floor, earliest), (began_ms, shared.time.local_ms()));
+        let mut due = DueRuns::default();
+        let mut unshown = Vec::new();
+        for row in &found {
+            let wake_ms: i64 = get(row, 5)?;
+            if due.runs.len() == limit || wake_ms > now.ms {
+                due.next = Some(Steady { ms: wake_ms, ..now });
+                break;
+            }
+            let run = run(row)?;
+            if get::<Option<bool>>(row, 6)? != Some(true) {
+                unshown.push(run.number);
+            }
+            due.runs.push(run);
+        }
+        if !unshown.is_empty() && self.writer.is_some() {
+            let shown = self.show(&unshown, now).await?;
+            let unshown: HashSet<i64> = unshown.into_iter().collect();
+            let is_ours = |run: &Run| !unshown.contains(&run.number) || shown.contains(&run.number);
+            due.runs.retain(is_ours);
+        }
+        Ok(due)
+    }
+
+    async fn show(&self, numbers: &[i64], now: Steady) -> Result<HashSet<i64>, StoreError> {
+        let session = self.door.enter().await?;
+        let worker = &self.door.shared.worker;
+        let until_ms = now.ms + SHOWN_MS;
+        let shown = async {
+            // Not worth a wait for the disk: lost, it is only shown to somebody else.
+            session.client().batch_execute("BEGIN; SET LOCAL synchronous_commit = off").await?;
+            let params: [Param<'_>; 4] = [
+                (&numbers, Type::INT8_ARRAY),
+                (worker, Type::TEXT),
+                (&now.ms, Type::INT8),
+                (&until_ms, Type::INT8),
+            ];
+            let rows = session.query(SHOW, &params).await?;
+            session.client().batch_execute("COMMIT").await?;
+            Ok(rows)
+        };
+        let shown: Result<Vec<SqlRow>, tokio_postgres::Error> = shown.await;
+        match shown {
+            Ok(rows) => rows.iter().map(|row| get(row, 0)).collect(),
+            Err(error) => {
+                session.discard();
+                Err(store_error(&error))
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The server's clock, as far as a process can know it.
+//!
+//! Leases of many machines are judged by one clock: the server's. Each commit brings a reading of
+//! it. Between two readings a process goes on by its own steady clock, which counts suspend. A
+//! reading is always a little old when it arrives, so what is taken for the server's time is never
+//! ahead of it: a lease is never ended early. How far it may be behind is bounded by how long the
+//! answer took, which is part of the margin that a permit keeps.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::Clock;
+
+/// An answer that took longer says too little: a permit's margin is two seconds.
+const ANSWER_MS_MAX: i64 = 1_000;
+/// Readings older than two of these are forgotten: two good clocks drift by milliseconds in it.
+const WINDOW_MS: i64 = 30_000;
+
+pub(super) struct ServerTime {
+    clock: Clock,
+    offsets: Mutex<Offsets>,
+}
+
+/// The server's time minus ours. Each is a lower bound, so the largest is the best.
+#[derive(Clone, Copy, Debug, Default)]
+struct Offsets {
+    since: i64,
+    newest: Option<i64>,
+    before: Option<i64>,
+}
+
+impl ServerTime {
+    pub(super) fn new(clock: Clock) -> ServerTime {
+        ServerTime { clock, offsets: Mutex::default() }
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// Our own steady clock: what a question and its answer are timed by.
+    pub(super) fn local_ms(&self) -> i64 {
+        self.clock.read().boot_ms
+    }
+
+    /// Takes a reading of the server's clock that was asked for at `asked_ms`. Returns whether the
+    /// answer was quick enough to be of use.
+    pub(super) fn learn(&self, server_ms: i64, asked_ms: i64) -> bool {
+        let now = self.local_ms();
+        if now - asked_ms > ANSWER_MS_MAX {
+            return false;
+        }
+        self.offsets.lock().unwrap_or_else(PoisonError::into_inner).learn(server_ms - now, now);
+        true
+    }
+
+    /// Forgets all readings: there is another server now.
+    pub(super) fn forget(&self) {
+        *self.offsets.lock().unwrap_or_else(PoisonError::into_inner) = Offsets::default();
+    }
+
+    /// The server's wall time.
+    pub(super) fn wall_ms(&self) -> i64 {
+        match &self.clock {
+            Clock::Manual(_) => self.clock.read().wall_ms,
+            Clock::Real => {
+                let offsets = *self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+                let best = offsets.newest.max(offsets.before);
+                self.local_ms() + best.expect("a store that is open has read the server's clock")
+            }
+        }
+    }
+}
+
+impl Offsets {
+    fn learn(&mut self, offset: i64, now: i64) {
+        if self.newest.is_none() || now - self.since >= WINDOW_MS {
+            self.before = self.newest.filter(|_| now - self.since < 2 * WINDOW_MS);
+            self.newest = Some(offset);
+            self.since = now;
+        } else {
+            self.newest = self.newest.max(Some(offset));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_largest_lower_bound_of_a_window_or_two_counts() {
+        let mut offsets = Offsets::default();
+        offsets.learn(990, 0);
+        offsets.learn(999, 10);
+        offsets.learn(995, 20);
+        assert_eq!(offsets.newest, Some(999));
+        offsets.learn(980, WINDOW_MS);
+        assert_eq!((offsets.newest, offsets.before), (Some(980), Some(999)));
+        offsets.learn(985, 2 * WINDOW_MS);
+        assert_eq!((offsets.newest, offsets.before), (Some(985), Some(980)));
+    }
+
+    #[test]
+    fn a_slow_answer_teaches_nothing() {
+        let clock = crate::ManualClock::new(0);
+        let time = ServerTime::new(Clock::Manual(clock.clone()));
+        let asked = time.local_ms();
+        clock.advance_ms(1_001);
+        assert!(!time.learn(5, asked));
+        assert!(time.learn(5, time.local_ms()));
+    }
+}
