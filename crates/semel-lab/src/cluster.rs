@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -96,6 +97,12 @@ impl Cluster {
         self.port
     }
 
+    /// Holds all that the server keeps, and is gone when it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.guardian.folder()
+    }
+
     /// Stops as a crash would: no checkpoint, connections cut, recovery at the next start.
     pub fn stop_immediately(&self) {
         done("stopping Postgres", self.guardian.stop("QUIT"));
@@ -126,7 +133,7 @@ impl Cluster {
 
     /// As [`Cluster::psql`], for statements that may fail.
     pub fn try_psql(&self, sql: &str) -> Result<String> {
-        psql(&self.url(), sql)
+        psql(&self.url(), &[sql])
     }
 
     /// Ends the client connections that fit a condition on `pg_stat_activity`; answers how many.
@@ -209,9 +216,11 @@ pub(crate) fn url(port: u16) -> String {
     format!("postgres://semel@127.0.0.1:{port}/semel")
 }
 
-pub(crate) fn psql(url: &str, sql: &str) -> Result<String> {
-    let mut command = std::process::Command::new(installation::psql()?);
-    command.args(["-AtXq", "-v", "ON_ERROR_STOP=1", "-d", url, "-c", sql]);
+/// What `psql` prints for the statements, each a request of its own on one connection.
+pub fn psql(url: &str, statements: &[&str]) -> Result<String> {
+    let mut command = Command::new(installation::psql()?);
+    command.args(["-AtXq", "-v", "ON_ERROR_STOP=1", "-d", url]);
+    command.args(statements.iter().flat_map(|sql| ["-c", sql]));
     let output = command.output().context("running psql")?;
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "{}: {}", output.status, said.trim());

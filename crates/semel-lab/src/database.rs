@@ -61,8 +61,8 @@ impl Database {
 
     /// What `psql` prints for the statements, run with this schema as the search path.
     pub fn psql(&self, sql: &str) -> String {
-        let sql = format!("SET search_path TO {}; {sql}", self.schema);
-        done("psql", psql(&self.admin_url, &sql))
+        let path = format!("SET search_path TO {}", self.schema);
+        done("psql", psql(&self.admin_url, &[&path, sql]))
     }
 }
 
@@ -70,7 +70,7 @@ impl Drop for Database {
     fn drop(&mut self) {
         // Best effort: a server that the test broke is thrown away with all that is in it.
         let sql = format!("DROP SCHEMA IF EXISTS {} CASCADE", self.schema);
-        let _ = psql(&self.admin_url, &sql);
+        let _ = psql(&self.admin_url, &[&sql]);
     }
 }
 

@@ -28,6 +28,12 @@ pub(crate) fn psql() -> Result<PathBuf> {
         .context("no psql found: install the package `postgresql-client`")
 }
 
+pub(crate) fn pgbouncer() -> Result<PathBuf> {
+    on_path("pgbouncer")
+        .map(|folder| folder.join("pgbouncer"))
+        .context("no PgBouncer found: run `make setup`, or install the package `pgbouncer`")
+}
+
 /// The version in full, as the program itself says it.
 pub(crate) fn version(program: &Path) -> Result<String> {
     let output = Command::new(program)

@@ -7,11 +7,17 @@
 //! The reader is a test, so what cannot be done panics and says why.
 
 mod account;
+mod bouncer;
 mod cluster;
 mod database;
 mod guardian;
 mod installation;
+mod messages;
+mod proxy;
+mod standby;
 mod template;
 
-pub use cluster::Cluster;
+pub use bouncer::Bouncer;
+pub use cluster::{Cluster, psql};
 pub use database::{Database, SERVER_VARIABLE, database};
+pub use proxy::Proxy;

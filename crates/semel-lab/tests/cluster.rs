@@ -1,6 +1,18 @@
 //! The throw-away server: it starts, crashes, comes back, and never outlives its process.
 
+use std::io::{BufRead, BufReader, Read};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
 use semel_lab::{Cluster, database};
+
+/// Tells the test below that it is the child.
+const CHILD: &str = "SEMEL_LAB_CHILD";
 
 #[test]
 fn a_cluster_answers_and_takes_settings() {
@@ -41,7 +53,8 @@ fn each_database_is_a_schema_of_its_own_and_goes_with_its_value() {
     assert!(one.url().ends_with(&format!("schema={}", one.schema())));
     for database in [&one, &other] {
         let schema = database.schema();
-        database.psql(&format!("CREATE SCHEMA {schema}; CREATE TABLE here (n int)"));
+        database.psql(&format!("CREATE SCHEMA {schema}"));
+        database.psql("CREATE TABLE here (n int)");
     }
     let gone = one.schema().to_owned();
     drop(one);
@@ -50,4 +63,50 @@ fn each_database_is_a_schema_of_its_own_and_goes_with_its_value() {
     };
     assert_eq!(count(&gone), "0");
     assert_eq!(count(other.schema()), "1");
+}
+
+#[test]
+fn a_server_does_not_outlive_a_process_that_is_killed() {
+    if std::env::var_os(CHILD).is_some() {
+        return be_a_child_until_killed();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "a_server_does_not_outlive_a_process_that_is_killed", "--nocapture"])
+        .env(CHILD, "1")
+        // As the test runner does, which then kills the whole group.
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut word = |name: &str| {
+        lines.find_map(|line| line.split_once(name).map(|(_, rest)| rest.to_owned())).unwrap()
+    };
+    let port: u16 = word("port=").parse().unwrap();
+    let folder = PathBuf::from(word("folder="));
+    assert!(folder.join("data/postmaster.pid").exists());
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_ok());
+
+    kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
+    child.wait().unwrap();
+    wait_until_gone(&folder);
+    assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "the server is gone");
+}
+
+#[expect(clippy::print_stdout, reason = "the parent reads it")]
+fn be_a_child_until_killed() {
+    let cluster = Cluster::start();
+    println!("\nport={}\nfolder={}", cluster.port(), cluster.folder().display());
+    // Ends by itself too, should the parent die.
+    let _ = std::io::stdin().read(&mut [0]);
+}
+
+/// The folder goes last, after the server.
+fn wait_until_gone(folder: &Path) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while folder.exists() {
+        assert!(Instant::now() < until, "{} is still there", folder.display());
+        sleep(Duration::from_millis(10));
+    }
 }
