@@ -14,7 +14,15 @@ use crate::account::Account;
 use crate::installation;
 
 /// Counts the ways a template was made; another way is another folder.
-const SHAPE: u32 = 1;
+const SHAPE: u32 = 2;
+
+/// Two databases instead of four to copy, which is most of the time a cluster takes to start.
+/// `template1` stays: it is what `CREATE DATABASE` copies.
+const STATEMENTS: &str = "\
+ALTER DATABASE postgres RENAME TO semel
+UPDATE pg_database SET datistemplate = false WHERE datname = 'template0'
+DROP DATABASE template0
+";
 
 /// Copies the template, made first if there is none, to a folder that does not exist yet.
 pub(crate) fn copy_to(data: &Path, account: Account) -> Result<()> {
@@ -87,13 +95,13 @@ fn make(data: &Path, binaries: &Path, account: Account) -> Result<()> {
     initdb.arg("-D").arg(data).args(["-U", "semel", "--auth", "trust", "-E", "UTF8"]);
     run(initdb.args(["--locale", "C", "--no-sync"]))?;
 
-    // A single process without a port is enough to create the database.
+    // A single process without a port is enough.
     let mut single = account.command(&binaries.join("postgres"));
-    single.args(["--single", "-c", "fsync=off", "-D"]).arg(data).arg("postgres");
+    single.args(["--single", "-c", "fsync=off", "-D"]).arg(data).arg("template1");
     single.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = single.spawn().context("starting postgres --single")?;
     let mut input = child.stdin.take().context("postgres --single has no input")?;
-    input.write_all(b"CREATE DATABASE semel\n")?;
+    input.write_all(STATEMENTS.as_bytes())?;
     drop(input);
     let output = child.wait_with_output()?;
     let said = String::from_utf8_lossy(&output.stderr);
