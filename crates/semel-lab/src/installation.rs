@@ -17,20 +17,22 @@ const MISSING: &str = "no Postgres found: run `make setup`, install the package 
 /// The folder that holds `initdb`, `postgres`, `psql` and their like.
 pub(crate) fn folder() -> Result<PathBuf> {
     let debian = newest(Path::new(VERSIONS)).map(|version| version.join("bin"));
-    debian.or_else(|| on_path("initdb")).or_else(by_pg_config).context(MISSING)
+    // A link on the path leads to where its siblings are.
+    let linked = || on_path("initdb")?.canonicalize().ok()?.parent().map(Path::to_owned);
+    debian.or_else(linked).or_else(by_pg_config).context(MISSING)
 }
 
 /// A client may be installed without any server.
 pub(crate) fn psql() -> Result<PathBuf> {
     let beside_server = folder().map(|folder| folder.join("psql")).ok();
     beside_server
-        .or_else(|| on_path("psql").map(|folder| folder.join("psql")))
+        .filter(|psql| psql.is_file())
+        .or_else(|| on_path("psql"))
         .context("no psql found: install the package `postgresql-client`")
 }
 
 pub(crate) fn pgbouncer() -> Result<PathBuf> {
     on_path("pgbouncer")
-        .map(|folder| folder.join("pgbouncer"))
         .context("no PgBouncer found: run `make setup`, or install the package `pgbouncer`")
 }
 
@@ -59,7 +61,8 @@ fn newest(versions: &Path) -> Option<PathBuf> {
 fn on_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let system = SYSTEM_FOLDERS.iter().map(PathBuf::from);
-    std::env::split_paths(&path).chain(system).find(|folder| folder.join(program).is_file())
+    let mut places = std::env::split_paths(&path).chain(system).map(|folder| folder.join(program));
+    places.find(|place| place.is_file())
 }
 
 fn by_pg_config() -> Option<PathBuf> {

@@ -35,9 +35,7 @@ pub(crate) fn copy_to(data: &Path, account: Account) -> Result<()> {
 pub(crate) fn folder(account: Account, what: &str) -> Result<PathBuf> {
     let name = format!("semel-lab-{what}-{}-{}", std::process::id(), random_name()?);
     let folder = account.folder().join(name);
-    fs::create_dir(&folder).with_context(|| format!("making {}", folder.display()))?;
-    fs::set_permissions(&folder, fs::Permissions::from_mode(0o700))?;
-    account.own(&folder)?;
+    make_folder(&folder, account)?;
     Ok(folder)
 }
 
@@ -56,6 +54,12 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+fn make_folder(folder: &Path, account: Account) -> Result<()> {
+    fs::create_dir(folder).with_context(|| format!("making {}", folder.display()))?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700))?;
+    account.own(folder)
+}
+
 fn find_or_make(account: Account) -> Result<PathBuf> {
     let binaries = installation::folder()?;
     let version = installation::version(&binaries.join("postgres"))?;
@@ -72,7 +76,10 @@ fn find_or_make(account: Account) -> Result<PathBuf> {
     let lock = File::create(&lock).with_context(|| format!("making {}", lock.display()))?;
     lock.lock().context("waiting for the template")?;
     if !is_ours(&template, account)? {
-        let making = folder(account, "making")?;
+        // Only who holds the lock works here, so what lies there was left by a killed process.
+        let making = template.with_extension("making");
+        let _ = fs::remove_dir_all(&making);
+        make_folder(&making, account)?;
         let made = make(&making.join("data"), &binaries, account);
         let moved = made.and_then(|()| Ok(fs::rename(making.join("data"), &template)?));
         let _ = fs::remove_dir_all(&making);
