@@ -78,7 +78,7 @@ impl Cluster {
     pub fn try_with(settings: &[(&str, &str)]) -> Result<Cluster> {
         let account = Account::find()?;
         let mut cluster = Cluster::prepare(account)?;
-        template::copy_to(&cluster.data(), account)?;
+        template::copy_into(cluster.folder(), account)?;
         cluster.configure(&SETTINGS)?;
         cluster.configure(&QUICK)?;
         cluster.configure(settings)?;
@@ -119,8 +119,7 @@ impl Cluster {
         loop {
             match self.start_here() {
                 Ok(()) => return,
-                // Somebody borrowed the port in the meantime.
-                Err(error) if is_port_taken(&error) && Instant::now() < until => sleep(POLL * 10),
+                Err(error) if is_passing(&error) && Instant::now() < until => sleep(POLL),
                 Err(error) => panic!("starting Postgres again: {error:#}"),
             }
         }
@@ -251,6 +250,11 @@ fn is_ready(data: &Path, pid: u32) -> bool {
 
 fn is_port_taken(error: &anyhow::Error) -> bool {
     error.to_string().contains("Address already in use")
+}
+
+/// Somebody borrowed the port, or children of a killed server are still dying.
+fn is_passing(error: &anyhow::Error) -> bool {
+    is_port_taken(error) || error.to_string().contains("pre-existing shared memory block")
 }
 
 pub(crate) fn free_port() -> Result<u16> {

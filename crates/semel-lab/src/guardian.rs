@@ -9,23 +9,27 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::account::Account;
 
 const SCRIPT: &str = include_str!("guardian.sh");
+const DISMISSED: &str = "the guardian was dismissed";
 
 pub(crate) struct Guardian {
     folder: PathBuf,
     child: Child,
+    /// Taken when dropped: the closed pipe is the order to end.
     pipes: Mutex<Option<Pipes>>,
 }
 
 struct Pipes {
     orders: ChildStdin,
     answers: BufReader<ChildStdout>,
+    /// The server started last and not stopped since.
+    server: Option<u32>,
 }
 
 /// What stops the server at once, as a crash would.
@@ -60,19 +64,30 @@ impl Guardian {
         let mut child = command.spawn().context("starting the guardian")?;
         let orders = child.stdin.take().context("the guardian has no input")?;
         let answers = child.stdout.take().context("the guardian has no output")?;
-        let pipes = Pipes { orders, answers: BufReader::new(answers) };
+        let pipes = Pipes { orders, answers: BufReader::new(answers), server: None };
         Ok(Guardian { folder, child, pipes: Mutex::new(Some(pipes)) })
     }
 
-    /// Starts the server and answers its process id.
+    /// Starts the server and answers its process id. One that ended by itself is buried first.
     pub(crate) fn start(&self) -> Result<u32> {
-        let answer = self.order("start")?;
-        answer.parse().with_context(|| format!("the guardian answered `{answer}`"))
+        let mut pipes = self.lock();
+        let pipes = pipes.as_mut().context(DISMISSED)?;
+        if let Some(pid) = pipes.server {
+            ensure!(is_dead(pid), "the server runs already, as {pid}");
+            pipes.order("CONT")?;
+        }
+        let answer = pipes.order("start")?;
+        let pid = answer.parse().with_context(|| format!("the guardian answered `{answer}`"))?;
+        pipes.server = Some(pid);
+        Ok(pid)
     }
 
     /// Sends the server a signal that ends it, and waits for its end.
     pub(crate) fn stop(&self, signal: &str) -> Result<()> {
-        self.order(signal).map(drop)
+        let mut pipes = self.lock();
+        let pipes = pipes.as_mut().context(DISMISSED)?;
+        pipes.server = None;
+        pipes.order(signal).map(drop)
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -85,20 +100,24 @@ impl Guardian {
             .unwrap_or_default()
     }
 
-    fn order(&self, word: &str) -> Result<String> {
-        let mut pipes = self.pipes.lock().unwrap_or_else(PoisonError::into_inner);
-        let pipes = pipes.as_mut().context("the guardian was dismissed")?;
-        writeln!(pipes.orders, "{word}").context("the guardian is gone")?;
+    fn lock(&self) -> MutexGuard<'_, Option<Pipes>> {
+        self.pipes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pipes {
+    fn order(&mut self, word: &str) -> Result<String> {
+        writeln!(self.orders, "{word}").context("the guardian is gone")?;
         let mut answer = String::new();
-        pipes.answers.read_line(&mut answer).context("the guardian is gone")?;
+        self.answers.read_line(&mut answer).context("the guardian is gone")?;
         Ok(answer.trim().to_owned())
     }
 }
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        // The closed pipe is the order to end; waiting keeps the next test's machine quiet.
-        *self.pipes.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        drop(self.lock().take());
+        // Waiting keeps the next test's machine quiet.
         let _ = self.child.wait();
     }
 }

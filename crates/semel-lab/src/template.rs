@@ -1,6 +1,7 @@
 //! A cluster made once per machine, account and version, and copied for each test.
 //!
-//! `initdb` costs a second or more of work, a copy next to nothing.
+//! `initdb` costs a second or more of work, a copy a fraction. It is kept as one file: systems sweep
+//! their temporary folder, and of a folder's files they would leave some.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -14,7 +15,7 @@ use crate::account::Account;
 use crate::installation;
 
 /// Counts the ways a template was made; another way is another folder.
-const SHAPE: u32 = 2;
+const SHAPE: u32 = 3;
 
 /// Two databases instead of four to copy, which is most of the time a cluster takes to start.
 /// `template1` stays: it is what `CREATE DATABASE` copies.
@@ -24,11 +25,10 @@ UPDATE pg_database SET datistemplate = false WHERE datname = 'template0'
 DROP DATABASE template0
 ";
 
-/// Copies the template, made first if there is none, to a folder that does not exist yet.
-pub(crate) fn copy_to(data: &Path, account: Account) -> Result<()> {
+/// Puts a copy of the template, made first if there is none, into a server's folder as `data`.
+pub(crate) fn copy_into(folder: &Path, account: Account) -> Result<()> {
     let template = find_or_make(account)?;
-    let mut copy = account.command(Path::new("/bin/cp"));
-    run(copy.arg("-Rp").arg(template).arg(data))
+    run(tar(account, folder).arg("-xf").arg(template))
 }
 
 /// A new folder for one server, with a name that nobody else picks.
@@ -66,7 +66,7 @@ fn find_or_make(account: Account) -> Result<PathBuf> {
     let version: String = version.chars().filter(char::is_ascii_alphanumeric).collect();
     let own = rustix::process::geteuid().as_raw();
     let name = format!("semel-lab-template-{SHAPE}-{version}-{own}-{}", account.uid);
-    let template = account.folder().join(name);
+    let template = account.folder().join(name).with_extension("tar");
     if is_ours(&template, account)? {
         return Ok(template);
     }
@@ -80,8 +80,8 @@ fn find_or_make(account: Account) -> Result<PathBuf> {
         let making = template.with_extension("making");
         let _ = fs::remove_dir_all(&making);
         make_folder(&making, account)?;
-        let made = make(&making.join("data"), &binaries, account);
-        let moved = made.and_then(|()| Ok(fs::rename(making.join("data"), &template)?));
+        let made = make(&making, &binaries, account);
+        let moved = made.and_then(|made| Ok(fs::rename(made, &template)?));
         let _ = fs::remove_dir_all(&making);
         moved.context("making the template cluster")?;
     }
@@ -91,20 +91,22 @@ fn find_or_make(account: Account) -> Result<PathBuf> {
 /// In a folder open to all, a name proves nothing about who made what it names.
 fn is_ours(template: &Path, account: Account) -> Result<bool> {
     match fs::symlink_metadata(template) {
-        Ok(metadata) if metadata.is_dir() && metadata.uid() == account.uid => Ok(true),
+        Ok(metadata) if metadata.is_file() && metadata.uid() == account.uid => Ok(true),
         Ok(_) => bail!("{} belongs to somebody else", template.display()),
         Err(_) => Ok(false),
     }
 }
 
-fn make(data: &Path, binaries: &Path, account: Account) -> Result<()> {
+/// Makes the template in an empty folder, and answers where it is.
+fn make(folder: &Path, binaries: &Path, account: Account) -> Result<PathBuf> {
+    let data = folder.join("data");
     let mut initdb = account.command(&binaries.join("initdb"));
-    initdb.arg("-D").arg(data).args(["-U", "semel", "--auth", "trust", "-E", "UTF8"]);
+    initdb.arg("-D").arg(&data).args(["-U", "semel", "--auth", "trust", "-E", "UTF8"]);
     run(initdb.args(["--locale", "C", "--no-sync"]))?;
 
     // A single process without a port is enough.
     let mut single = account.command(&binaries.join("postgres"));
-    single.args(["--single", "-c", "fsync=off", "-D"]).arg(data).arg("template1");
+    single.args(["--single", "-c", "fsync=off", "-D"]).arg(&data).arg("template1");
     single.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = single.spawn().context("starting postgres --single")?;
     let mut input = child.stdin.take().context("postgres --single has no input")?;
@@ -115,5 +117,13 @@ fn make(data: &Path, binaries: &Path, account: Account) -> Result<()> {
     if !output.status.success() || said.contains("ERROR") || said.contains("FATAL") {
         bail!("postgres --single: {}: {}", output.status, said.trim());
     }
-    Ok(())
+    let made = folder.join("template.tar");
+    run(tar(account, folder).arg("-cf").arg(&made).arg("data"))?;
+    Ok(made)
+}
+
+fn tar(account: Account, folder: &Path) -> Command {
+    let mut command = account.command(Path::new("tar"));
+    command.arg("-C").arg(folder);
+    command
 }

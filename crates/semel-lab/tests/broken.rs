@@ -1,7 +1,7 @@
 //! What the laboratory breaks is really broken: lost tails, lost answers, bouncers in between.
 
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use semel_lab::{Bouncer, Cluster, Proxy, psql};
 
@@ -64,7 +64,10 @@ fn a_wire_refuses_cuts_and_delays_as_told() {
         let waits = "SET application_name = 'waits'";
         let asleep = scope.spawn(|| psql(&proxy.url(), &[waits, "SELECT pg_sleep(600)"]));
         let there = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'";
-        while cluster.psql(there) != "1" {}
+        let until = Instant::now() + Duration::from_secs(30);
+        while cluster.psql(there) != "1" {
+            assert!(Instant::now() < until, "it never slept");
+        }
         let cuts = proxy.cuts();
         proxy.cut_all();
         assert_eq!(proxy.cuts(), cuts + 1);
