@@ -284,3 +284,48 @@ impl Shared {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::Cluster;
+    use crate::installation;
+
+    /// Plays a script of pgbench, the one client at hand that prepares and pipelines.
+    fn play(proxy: &Proxy, mode: &str, script: &str) -> bool {
+        let path = std::env::temp_dir().join(format!("semel-lab-script-{}-{mode}", proxy.port()));
+        std::fs::write(&path, script).unwrap();
+        let pgbench = installation::folder().unwrap().join("pgbench");
+        let mut command = std::process::Command::new(pgbench);
+        command.args(["-n", "-t", "1", "-M", mode, "-f"]).arg(&path).arg(proxy.url());
+        let output = command.output().unwrap();
+        std::fs::remove_file(&path).unwrap();
+        output.status.success()
+    }
+
+    #[test]
+    fn clients_that_prepare_or_pipeline_lose_the_answer_and_not_the_commit() {
+        let cluster = Cluster::start();
+        cluster.psql("CREATE TABLE t (n int)");
+        let proxy = Proxy::start(cluster.port());
+        let insert = "BEGIN;\nINSERT INTO t VALUES (1);\nCOMMIT;\n";
+        let pipeline = format!("\\startpipeline\n{insert}\\endpipeline\n");
+        let mut rows = 0;
+        for (mode, script) in [("extended", insert), ("prepared", insert), ("extended", &pipeline)]
+        {
+            proxy.cut_before_request(b"COMMIT");
+            assert!(!play(&proxy, mode, script), "no answer came");
+            assert_eq!(cluster.psql("SELECT count(*) FROM t"), rows.to_string(), "{mode}");
+
+            proxy.cut_before_answer(b"COMMIT");
+            assert!(!play(&proxy, mode, script), "no answer came");
+            rows += 1;
+            assert_eq!(cluster.psql("SELECT count(*) FROM t"), rows.to_string(), "{mode}");
+
+            assert!(play(&proxy, mode, script), "the wire is whole again");
+            rows += 1;
+            assert_eq!(cluster.psql("SELECT count(*) FROM t"), rows.to_string(), "{mode}");
+        }
+        assert_eq!(proxy.cuts(), 6);
+    }
+}
