@@ -1,7 +1,7 @@
 //! A cluster made once per machine, account and version, and copied for each test.
 //!
-//! `initdb` costs a second or more of work, a copy a fraction. It is kept as one file: systems sweep
-//! their temporary folder, and of a folder's files they would leave some.
+//! `initdb` costs a second or more of work, a copy a fraction. It is kept as one file: systems
+//! sweep their temporary folder, and of a folder's files they would leave some.
 
 use std::fs::{self, File};
 use std::io::Write;
