@@ -8,6 +8,8 @@ SHELL := /bin/bash
 # Everywhere the same set, so that lint, tests and documentation share one build.
 ALL := --workspace --all-features
 XTASK := cargo --locked xtask
+# All ordinary tests share one throw-away Postgres, or the one that SEMEL_TEST_POSTGRES names.
+NEXTEST := $(XTASK) postgres -- cargo nextest run --locked
 # nextest writes below the workspace's folder, wherever cargo builds.
 REPORT := target/nextest/ci/junit.xml
 BUILD := $(or $(CARGO_TARGET_DIR),target)
@@ -19,8 +21,8 @@ help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup: ## install the test runner, if it is missing
-	@cargo nextest --version >/dev/null 2>&1 || cargo install cargo-nextest --locked
+setup: ## install test runner, Postgres and PgBouncer, if missing
+	@scripts/setup
 
 .PHONY: fmt
 fmt: ## format all code
@@ -36,14 +38,14 @@ lint: ## format check, clippy, house rules
 .PHONY: quick
 quick: setup ## the inner loop: format check and all but the slow tests
 	@cargo fmt --all --check
-	@cargo nextest run --locked $(ALL) --profile quick
+	@$(NEXTEST) $(ALL) --profile quick
 
 # With a failing test the verdict is printed all the same, so the count is always the last word.
 .PHONY: test
 test: setup lint ## everything: lint, all tests, documentation, requirements
 	@echo "== tests"
 	@rm -f $(REPORT)
-	@cargo nextest run --locked $(ALL) --profile ci \
+	@$(NEXTEST) $(ALL) --profile ci \
 		|| { test ! -f $(REPORT) || $(XTASK) requirements --report $(REPORT); exit 1; }
 	@echo "== documentation"
 	@cargo test --locked $(ALL) --doc
@@ -60,7 +62,7 @@ requirements: $(REPORT) ## row, tests, result; fails on gaps
 $(REPORT): $(shell find crates examples xtask Cargo.lock)
 	@$(MAKE) --no-print-directory setup
 	@rm -f $@
-	@cargo nextest run --locked $(ALL) --profile ci || test -f $@
+	@$(NEXTEST) $(ALL) --profile ci || test -f $@
 
 .PHONY: demo
 demo: ## build the command and watch a crash do no harm

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a command's answer is its output")]
 
 mod junit;
+mod postgres;
 mod requirements;
 mod tidy;
 mod tree;
@@ -17,6 +18,7 @@ Usage: cargo xtask <chore>
 
   tidy                                check the house rules that no compiler checks
   requirements [--report <junit>]...  row, tests, result; fails on gaps
+  postgres -- <command>...            run a command with a throw-away Postgres beside it
 ";
 
 /// What the test profile `ci` writes.
@@ -25,8 +27,7 @@ const REPORT_DEFAULT: &str = "target/nextest/ci/junit.xml";
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     match run(&args) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(1),
+        Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::from(2)
@@ -34,18 +35,23 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs one chore; `false` means it found something to mend.
-fn run(args: &[String]) -> Result<bool> {
+/// Runs one chore. Code 1 means it found something to mend.
+fn run(args: &[String]) -> Result<ExitCode> {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["tidy"] => check_tidy(&root()?),
-        ["requirements", rest @ ..] => check_requirements(&root()?, rest),
+        ["tidy"] => check_tidy(&root()?).map(code),
+        ["requirements", rest @ ..] => check_requirements(&root()?, rest).map(code),
+        ["postgres", "--", command @ ..] => postgres::run(command),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
-            Ok(true)
+            Ok(ExitCode::SUCCESS)
         }
         [other, ..] => bail!("no such chore: `{other}`\n\n{USAGE}"),
     }
+}
+
+fn code(is_fine: bool) -> ExitCode {
+    if is_fine { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 fn check_tidy(root: &Path) -> Result<bool> {
