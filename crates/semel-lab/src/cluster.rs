@@ -113,6 +113,12 @@ impl Cluster {
         done("stopping Postgres", self.guardian.stop("INT"));
     }
 
+    /// Kills the postmaster alone, as a system short of memory would; its children find out by
+    /// themselves.
+    pub fn kill(&self) {
+        done("killing Postgres", self.guardian.stop("KILL"));
+    }
+
     /// Starts a stopped server on its old port, and waits until it accepts connections.
     pub fn start_again(&self) {
         let until = Instant::now() + WAIT_MAX;

@@ -68,7 +68,8 @@ impl Guardian {
         Ok(Guardian { folder, child, pipes: Mutex::new(Some(pipes)) })
     }
 
-    /// Starts the server and answers its process id. One that ended by itself is buried first.
+    /// Starts the server and answers its process id. One that ended by itself, as at a taken
+    /// port, is buried first.
     pub(crate) fn start(&self) -> Result<u32> {
         let mut pipes = self.lock();
         let pipes = pipes.as_mut().context(DISMISSED)?;
