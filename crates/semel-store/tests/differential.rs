@@ -11,6 +11,7 @@ use std::sync::Arc;
 use semel_core::effect::Ground;
 use semel_core::key::Namespace;
 use semel_core::record::Effect;
+use semel_lab::Database;
 use semel_store::conformance::Subject;
 use semel_store::memory::Memory;
 use semel_store::{Batch, Clock, CommitError, DueCursor, ManualClock, Query, Write};
@@ -19,14 +20,22 @@ use support::history::{self, History};
 use support::{Folder, WALL_MS};
 use tokio::task::JoinSet;
 
-/// Batches that are committed at once, so that SQLite groups them.
+/// Batches that are committed at once, so that the stores group them.
 const GROUP: usize = 16;
 const GROUPS: usize = 160;
 
 /// The stores to compare; the first is the model. Another one is another line.
-fn stores(folder: &Folder, clock: &Arc<ManualClock>) -> Vec<(&'static str, Subject)> {
+async fn stores(
+    folder: &Folder,
+    database: &Database,
+    clock: &Arc<ManualClock>,
+) -> Vec<(&'static str, Subject)> {
     let clock = || Clock::Manual(clock.clone());
-    vec![("memory", Arc::new(Memory::new(clock()))), ("sqlite", Arc::new(folder.open_on(clock())))]
+    vec![
+        ("memory", Arc::new(Memory::new(clock()))),
+        ("sqlite", Arc::new(folder.open_on(clock()))),
+        ("postgres", Arc::new(support::postgres(database, clock()).await)),
+    ]
 }
 
 /// What happened, and how often.
@@ -83,7 +92,8 @@ const ANSWERS: [&str; 9] = [
 async fn run(seed: u64, seen: &mut Seen) {
     let folder = Folder::new();
     let clock = ManualClock::new(WALL_MS);
-    let stores = stores(&folder, &clock);
+    let database = semel_lab::database();
+    let stores = stores(&folder, &database, &clock).await;
     let mut history = History::new(seed);
     let mut written = HashSet::new();
     for group in 0..GROUPS {

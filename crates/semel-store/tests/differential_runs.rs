@@ -21,7 +21,7 @@ use support::chance::Chance;
 use support::{Folder, WALL_MS};
 use tokio::task::JoinSet;
 
-/// Batches that are committed at once, so that SQLite groups them.
+/// Batches that are committed at once, so that the stores group them.
 const GROUP: usize = 16;
 const GROUPS: usize = 120;
 const HOUR_MS: u64 = 3_600_000;
@@ -80,7 +80,12 @@ async fn history(seed: u64, seen: &mut Seen) {
     let folder = Folder::new();
     let clock = ManualClock::new(WALL_MS);
     let on = || Clock::Manual(clock.clone());
-    let stores: [Subject; 2] = [Arc::new(Memory::new(on())), Arc::new(folder.open_on(on()))];
+    let database = semel_lab::database();
+    let stores: [Subject; 3] = [
+        Arc::new(Memory::new(on())),
+        Arc::new(folder.open_on(on())),
+        Arc::new(support::postgres(&database, on()).await),
+    ];
     let mut player = Player { chance: Chance::new(seed), past: Vec::new(), count: 0 };
     for group in 0..GROUPS {
         let place = format!("seed {seed}, group {group}");
@@ -99,21 +104,25 @@ async fn history(seed: u64, seen: &mut Seen) {
             }
         }
         let wanted = commit_all(&stores[0], &batches).await;
-        let answers = commit_all(&stores[1], &batches).await;
-        for (index, (answer, wanted)) in answers.iter().zip(&wanted).enumerate() {
-            let batch = &batches[index];
-            assert_eq!(answer, wanted, "{place}, batch {index}: {batch:?}");
-            let kind = match answer {
-                Ok(()) => "answer: done",
-                Err(CommitError::Stale(rows)) if rows.is_empty() => "answer: stale",
-                Err(CommitError::Stale(_)) => "answer: stale, effects",
-                Err(error) => panic!("{place}: {error}"),
-            };
-            *seen.entry(kind).or_default() += 1;
+        for other in &stores[1..] {
+            let answers = commit_all(other, &batches).await;
+            for (index, (answer, wanted)) in answers.iter().zip(&wanted).enumerate() {
+                let batch = &batches[index];
+                assert_eq!(answer, wanted, "{place}, batch {index}: {batch:?}");
+                let kind = match answer {
+                    Ok(()) => "answer: done",
+                    Err(CommitError::Stale(rows)) if rows.is_empty() => "answer: stale",
+                    Err(CommitError::Stale(_)) => "answer: stale, effects",
+                    Err(error) => panic!("{place}: {error}"),
+                };
+                *seen.entry(kind).or_default() += 1;
+            }
         }
         if group % 4 == 3 {
-            let (model, other) = (snapshot(&stores[0]).await, snapshot(&stores[1]).await);
-            assert_eq!(other, model, "{place}");
+            let model = snapshot(&stores[0]).await;
+            for other in &stores[1..] {
+                assert_eq!(snapshot(other).await, model, "{place}");
+            }
             let mut note = |kind, happened: bool| {
                 if happened {
                     *seen.entry(kind).or_default() += 1;

@@ -18,11 +18,18 @@ pub(super) struct Flush<'a> {
 
 type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
-const INSERT_EFFECTS: &str = "INSERT INTO semel.effects (namespace, action, key, generation, \
-     version, state, workflow, created_at, due_at, sweep_at, alarmed, sum, record) \
-     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], \
-     $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], \
-     $12::bigint[], $13::text[])";
+/// Numbered in the order in which they came, written in the order of their names: two processes
+/// that insert the same names then wait for each other in one direction only.
+const INSERT_EFFECTS: &str = "WITH w AS MATERIALIZED (SELECT nextval('semel.effect_rows') AS row, \
+     u.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], \
+     $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::bigint[], \
+     $13::text[]) AS u(namespace, action, key, generation, version, state, workflow, created_at, \
+     due_at, sweep_at, alarmed, sum, record)) \
+     INSERT INTO semel.effects (row, namespace, action, key, generation, version, state, \
+     workflow, created_at, due_at, sweep_at, alarmed, sum, record) \
+     SELECT row, namespace, action, key, generation, version, state, workflow, created_at, \
+     due_at, sweep_at, alarmed, sum, record FROM w \
+     ORDER BY namespace COLLATE \"C\", action COLLATE \"C\", key COLLATE \"C\", generation";
 
 const UPDATE_EFFECTS: &str = "UPDATE semel.effects AS e SET version = w.version, \
      state = w.state, due_at = w.due_at, sweep_at = w.sweep_at, alarmed = w.alarmed, sum = w.sum, \
@@ -139,7 +146,7 @@ impl<'a> Flush<'a> {
         let (mut new, mut changed, mut gone) = (Vec::new(), Vec::new(), Vec::new());
         for (key, had_been, now) in rows.effects.changes() {
             match (had_been, now) {
-                (false, Some((_, row))) => new.push(row),
+                (false, Some((place, row))) => new.push((*place, row)),
                 (true, Some((place, row))) => changed.push((*place, row)),
                 (true, None) => gone.push(key),
                 (false, None) => {}
@@ -170,11 +177,12 @@ impl<'a> Flush<'a> {
                         int8(again.iter().map(|(_, row)| i64::from(row.generation))),
                     ],
                 );
-                new.extend(again.iter().map(|(_, row)| *row));
+                new.extend(again);
             }
             self.update_effects(&same);
         }
-        self.insert_effects(new);
+        new.sort_by_key(|(place, _)| *place);
+        self.insert_effects(&new);
     }
 
     fn update_effects(&mut self, changed: &[(i64, &'a Row)]) {
@@ -197,11 +205,11 @@ impl<'a> Flush<'a> {
         );
     }
 
-    fn insert_effects(&mut self, new: Vec<&'a Row>) {
+    fn insert_effects(&mut self, new: &[(i64, &'a Row)]) {
         if new.is_empty() {
             return;
         }
-        let rows = || new.iter().copied();
+        let rows = || new.iter().map(|(_, row)| *row);
         self.add(
             INSERT_EFFECTS,
             [

@@ -107,7 +107,8 @@ const HELD: &str = "SELECT r.number, r.namespace, r.id, r.version, r.workflow, r
      FROM unnest($1::bigint[]) AS w(number) JOIN semel.runs AS r USING (number)";
 
 const ENTRIES: &str = "SELECT j.run, j.seq, j.link \
-     FROM unnest($1::bigint[], $2::bigint[]) AS w(run, seq) JOIN semel.journal AS j USING (run, seq)";
+     FROM unnest($1::bigint[], $2::bigint[]) AS w(run, seq) \
+     JOIN semel.journal AS j USING (run, seq)";
 
 const DELIVERIES: &str = "SELECT i.run, i.number, i.identity, i.name, i.payload, i.at, i.consumed \
      FROM unnest($1::bigint[], $2::text[]) AS w(run, identity) \

@@ -20,7 +20,7 @@ use crate::model::{Applied, Rows};
 use crate::{Batch, CommitError, StoreError, Write, read_record};
 
 /// How many groups of one process are on their way at once.
-const GROUPS: usize = 2;
+const GROUPS: usize = 1;
 /// How often a group is tried anew when another process was quicker with one of its rows.
 const RACES_MAX: usize = 20;
 

@@ -12,13 +12,21 @@ use std::time::{Duration, Instant};
 use semel_core::effect::{self, Decision};
 use semel_core::json::Json;
 use semel_core::key::Address;
+use semel_lab::Database;
 use semel_store::Access;
 use semel_store::conformance::{self, Subject};
+use semel_store::postgres::Postgres;
 use semel_store::sqlite::Sqlite;
 use semel_store::{Clock, CommitError, ManualClock, Query, Store, StoreError};
 
 /// A wall time to start manual clocks at.
 pub(crate) const WALL_MS: i64 = 1_790_000_000_000;
+
+/// A new store on Postgres.
+pub(crate) async fn postgres(database: &Database, clock: Clock) -> Postgres {
+    let url = format!("{}&migrate=true", database.url());
+    Postgres::open(&url, Access::ReadWrite, clock).await.expect("a store on Postgres")
+}
 
 /// A folder for one store, removed at the end.
 pub(crate) struct Folder {

@@ -4,8 +4,10 @@
 -- Partial indexes keep the two writes of an effect cheap: a pending row is in `effects_due`, a done
 -- one in `effects_sweep`, and only what needs a person is in `effects_attention`.
 
+CREATE SEQUENCE semel.effect_rows;
+
 CREATE TABLE semel.effects (
-    row        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    row        bigint PRIMARY KEY,          -- in the order in which they came
     namespace  text COLLATE "C" NOT NULL,
     action     text COLLATE "C" NOT NULL,
     key        text COLLATE "C" NOT NULL,
