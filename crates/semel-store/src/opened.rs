@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::memory::Memory;
+use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
 use crate::{Clock, Store, StoreError};
 
@@ -21,10 +22,11 @@ pub enum Access {
 pub enum Opened {
     Memory(Arc<Memory>),
     Sqlite(Arc<Sqlite>),
+    Postgres(Arc<Postgres>),
 }
 
 impl Opened {
-    /// Opens `memory:` or `sqlite:path/to/file.db`.
+    /// Opens `memory:`, `sqlite:path/to/file.db` or `postgres://…`.
     pub async fn open(url: &str, access: Access, clock: Clock) -> Result<Opened, StoreError> {
         match url.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => {
@@ -33,6 +35,9 @@ impl Opened {
                 let opened = tokio::task::spawn_blocking(open).await;
                 let stopped = |error| StoreError::Unavailable(format!("opening: {error}"));
                 Ok(Opened::Sqlite(Arc::new(opened.map_err(stopped)??)))
+            }
+            Some(("postgres" | "postgresql", _)) => {
+                Ok(Opened::Postgres(Arc::new(Postgres::open(url, access, clock).await?)))
             }
             Some(("memory", "")) => Ok(Opened::Memory(Arc::new(Memory::new(clock)))),
             Some(_) | None => {
@@ -46,6 +51,7 @@ impl Opened {
         match self {
             Opened::Memory(store) => store.clone(),
             Opened::Sqlite(store) => store.clone(),
+            Opened::Postgres(store) => store.clone(),
         }
     }
 }

@@ -10,6 +10,7 @@ use semel_engine::{Engine, Error, WeakEngine};
 use semel_store::Access;
 use semel_store::Clock;
 use semel_store::memory::Memory;
+use semel_store::postgres::Postgres;
 use semel_store::sqlite::Sqlite;
 
 use crate::{Effect, Handler, RunHandle, Start, Transaction, Worker};
@@ -32,6 +33,10 @@ impl Semel {
                 let opened = tokio::task::spawn_blocking(open).await;
                 let stopped = |error| Error::new(Code::Internal, format!("opening: {error}"));
                 Engine::on_sqlite(Arc::new(opened.map_err(stopped)??), worker_name())?
+            }
+            Some(("postgres" | "postgresql", _)) => {
+                let store = Postgres::open(url, Access::ReadWrite, Clock::Real).await?;
+                Engine::new(Arc::new(store), worker_name())?
             }
             Some(("memory", "")) => Engine::new(Arc::new(Memory::new(Clock::Real)), worker_name())?,
             Some(_) | None => {
