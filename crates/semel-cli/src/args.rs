@@ -64,6 +64,9 @@ pub(crate) enum Command {
     /// One process of a benchmark with several
     #[command(hide = true)]
     BenchWorker { seconds: u64, callers: usize, prefix: String },
+    /// One process of a benchmark on Postgres
+    #[command(hide = true)]
+    BenchPostgres(crate::commands::bench::postgres::WorkerOptions),
 }
 
 #[derive(Debug, ClapArgs)]

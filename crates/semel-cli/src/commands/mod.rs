@@ -1,6 +1,6 @@
 //! One file per command.
 
-mod bench;
+pub(crate) mod bench;
 mod doctor;
 mod effects;
 mod import;
@@ -37,6 +37,16 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         Command::Effects(Effects::Import(options)) => import::run(&place, &options, printer).await,
         Command::Verify => verify::run(&place, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
+        Command::Bench(bench) if place.store.starts_with("postgres") => {
+            let (kind, steps) = match bench {
+                Bench::Ledger => (bench::postgres::Kind::Ledger, 0),
+                Bench::Runs { steps, .. } => (bench::postgres::Kind::Runs, steps),
+            };
+            bench::postgres::measure_all(printer, &place.store, kind, steps).await
+        }
+        Command::BenchPostgres(options) => {
+            bench::postgres::worker(&place.store, options, printer).await
+        }
         Command::Bench(Bench::Ledger) => bench::ledger(printer).await,
         Command::Bench(Bench::Runs { steps, finished }) => {
             bench::runs(printer, steps, finished).await

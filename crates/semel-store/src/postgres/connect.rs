@@ -82,6 +82,10 @@ impl Session {
         &self.client
     }
 
+    pub(super) fn into_client(self) -> Object {
+        self.client
+    }
+
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }

@@ -21,6 +21,7 @@ mod writer;
 pub use migrate::FORMAT;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
@@ -63,6 +64,8 @@ pub(crate) struct Shared {
     memory: memory::Memory,
     /// Names this process where it leaves a note in the store.
     worker: String,
+    /// How many transactions this process has written.
+    commits: AtomicU64,
 }
 
 #[derive(Clone)]
@@ -184,6 +187,16 @@ impl Postgres {
         &self.shown
     }
 
+    /// How many transactions this process has written, for benchmarks.
+    pub fn commits(&self) -> u64 {
+        self.door.shared.commits.load(Ordering::Relaxed)
+    }
+
+    /// A connection of the pool, for tools.
+    pub async fn connection(&self) -> Result<deadpool_postgres::Object, StoreError> {
+        Ok(self.door.knock().await?.into_client())
+    }
+
     fn writer(&self) -> Result<&Writer, StoreError> {
         let closed = || StoreError::Unavailable("the store is open for reading only".into());
         self.writer.as_ref().ok_or_else(closed)
@@ -208,6 +221,7 @@ fn shared(address: &PgAddress, clock: Clock) -> Result<Shared, StoreError> {
         meta: RwLock::default(),
         memory: memory::Memory::default(),
         worker,
+        commits: AtomicU64::new(0),
     })
 }
 

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use semel_core::effect::Ground;
 use semel_core::limits;
@@ -211,7 +212,10 @@ async fn try_group(session: &Session, batches: &[Batch]) -> Result<Vec<Applied>,
     flush.prepare(session).await.map_err(|error| Stop::Failed(store_error(&error)))?;
     let sent = flush.send(session).await;
     match (sent.written, sent.committed) {
-        (Ok(_), Ok(())) => Ok(applied),
+        (Ok(_), Ok(())) => {
+            session.shared().commits.fetch_add(1, Ordering::Relaxed);
+            Ok(applied)
+        }
         // The server answered that a statement failed: it undid everything, whatever came behind.
         (Err(error), Ok(())) if error.as_db_error().is_some() => Err(stop(&error)),
         // It may have got as far as the COMMIT.

@@ -51,7 +51,9 @@ async fn one_process(callers: usize) -> anyhow::Result<Measured> {
     let file = folder.path().join("bench.db");
     let semel = Semel::open(&format!("sqlite:{}", file.display())).await?;
     let started = Instant::now();
-    let work = call_for(&semel, Duration::from_secs(SECONDS), callers, "bench").await?;
+    let time = Duration::from_secs(SECONDS);
+    let (effects, latencies_us) = call_for(&semel, time, callers, "bench").await?;
+    let work = Work { effects, latencies_us };
     let elapsed = started.elapsed();
     drop(semel);
     measure("effects", callers, &[work], elapsed, &file)
@@ -92,19 +94,22 @@ pub(crate) async fn worker(
     printer: &Printer,
 ) -> Result<(), Failed> {
     let semel = place.semel().await?;
-    let work = call_for(&semel, Duration::from_secs(seconds), callers, prefix).await?;
+    let time = Duration::from_secs(seconds);
+    let (effects, latencies_us) = call_for(&semel, time, callers, prefix).await?;
+    let work = Work { effects, latencies_us };
     let text = serde_json::to_string(&work).map_err(anyhow::Error::from)?;
     printer.line(&text);
     Ok(())
 }
 
-/// Calls effects whose send costs nothing, so that only the ledger is measured.
-async fn call_for(
+/// Calls effects whose send costs nothing, so that only the ledger is measured. Returns how many,
+/// and how long each took.
+pub(super) async fn call_for(
     semel: &Semel,
     time: Duration,
     callers: usize,
     prefix: &str,
-) -> anyhow::Result<Work> {
+) -> anyhow::Result<(u64, Vec<u64>)> {
     let next = Arc::new(AtomicU64::new(0));
     let until = Instant::now() + time;
     let mut tasks = tokio::task::JoinSet::new();
@@ -121,12 +126,11 @@ async fn call_for(
             anyhow::Ok(latencies_us)
         });
     }
-    let mut work = Work { effects: 0, latencies_us: Vec::new() };
-    while let Some(latencies_us) = tasks.join_next().await {
-        work.latencies_us.extend(latencies_us??);
+    let mut latencies_us = Vec::new();
+    while let Some(of_one) = tasks.join_next().await {
+        latencies_us.extend(of_one??);
     }
-    work.effects = work.latencies_us.len() as u64;
-    Ok(work)
+    Ok((latencies_us.len() as u64, latencies_us))
 }
 
 async fn call(semel: &Semel, key: &str) -> Result<serde_json::Value, semel::Error> {

@@ -1,6 +1,7 @@
 //! Benchmarks: what Semel does a second, beside what the bare disk allows in the same run.
 
 mod ledger;
+pub(crate) mod postgres;
 mod raw;
 mod runs;
 

@@ -37,14 +37,11 @@ async fn measure(at_once: usize, steps: u32, finished: u32) -> anyhow::Result<Me
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("bench.db");
     let semel = Semel::open(&format!("sqlite:{}", file.display())).await?;
-    let latencies: Latencies = Latencies::default();
-    let kept = latencies.clone();
     fill(&semel, finished).await?;
-    let code = move |ctx, input| do_steps(ctx, input, steps, kept.clone());
-    semel.worker().workflow("bench", code).start()?;
     let before = commits(&file)?;
     let started = Instant::now();
-    let runs = run_for(&semel, Duration::from_secs(SECONDS), at_once).await?;
+    let time = Duration::from_secs(SECONDS);
+    let (runs, mut latencies) = work_for(&semel, time, at_once, "bench", steps).await?;
     let elapsed = started.elapsed();
     drop(semel);
     let rows = f64::from(steps) + 5.0;
@@ -52,8 +49,6 @@ async fn measure(at_once: usize, steps: u32, finished: u32) -> anyhow::Result<Me
     let bytes = entry_bytes(&file)?;
     let raw_per_s = raw::inserts(&file, rows_per_commit, bytes)?;
     let runs_per_s = runs as f64 / elapsed.as_secs_f64();
-    let mut latencies =
-        std::mem::take(&mut *latencies.lock().unwrap_or_else(PoisonError::into_inner));
     latencies.sort_unstable();
     Ok(Measured {
         name: "steps",
@@ -117,15 +112,37 @@ async fn fill(semel: &Semel, finished: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn run_for(semel: &Semel, time: Duration, at_once: usize) -> anyhow::Result<u64> {
+/// Works on runs for a while. Returns how many ended, and how long each step took.
+pub(super) async fn work_for(
+    semel: &Semel,
+    time: Duration,
+    at_once: usize,
+    prefix: &str,
+    steps: u32,
+) -> anyhow::Result<(u64, Vec<u64>)> {
+    let latencies: Latencies = Latencies::default();
+    let kept = latencies.clone();
+    let code = move |ctx, input| do_steps(ctx, input, steps, kept.clone());
+    semel.worker().workflow("bench", code).start()?;
+    let runs = run_for(semel, time, at_once, prefix).await?;
+    let latencies = std::mem::take(&mut *latencies.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok((runs, latencies))
+}
+
+async fn run_for(
+    semel: &Semel,
+    time: Duration,
+    at_once: usize,
+    prefix: &str,
+) -> anyhow::Result<u64> {
     let until = Instant::now() + time;
     let mut tasks = tokio::task::JoinSet::new();
     for caller in 0..at_once {
-        let semel = semel.clone();
+        let (semel, prefix) = (semel.clone(), prefix.to_owned());
         tasks.spawn(async move {
             let mut runs = 0_u64;
             while Instant::now() < until {
-                let start = semel.start("bench").key(format!("{caller}-{runs:08}"));
+                let start = semel.start("bench").key(format!("{prefix}-{caller}-{runs:08}"));
                 let run = start.input("The printer is on fire").run().await?;
                 let _: u32 = run.result().await?;
                 runs += 1;
