@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::memory::Memory;
 use crate::sqlite::Sqlite;
-use crate::{Clock, Store, StoreError};
+use crate::{Clock, Store, StoreError, Upkeep};
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +46,17 @@ impl Opened {
         match self {
             Opened::Memory(store) => store.clone(),
             Opened::Sqlite(store) => store.clone(),
+        }
+    }
+
+    /// As an operator sees it. A store in memory has none: it is gone with its process.
+    pub fn upkeep(&self) -> Result<Arc<dyn Upkeep>, StoreError> {
+        match self {
+            Opened::Memory(_) => {
+                let text = "a store in memory is seen by its own process only";
+                Err(StoreError::UrlInvalid(text.into()))
+            }
+            Opened::Sqlite(store) => Ok(store.clone()),
         }
     }
 }

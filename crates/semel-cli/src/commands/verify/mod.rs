@@ -11,7 +11,7 @@ use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::verify::check;
-use semel_store::Store;
+use semel_store::{Store, Upkeep};
 use serde::Serialize;
 use serde_json::json;
 

@@ -7,7 +7,7 @@ use semel_core::limits;
 use semel_core::run::{On, Run, State, Wait};
 use semel_core::verify::{Violation, Waker, check_run, check_wait};
 use semel_store::sqlite::Sqlite;
-use semel_store::{Runs, Store};
+use semel_store::{Runs, Store, Upkeep};
 
 use super::Verified;
 use crate::exit::Failed;
