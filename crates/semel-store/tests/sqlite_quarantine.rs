@@ -167,15 +167,17 @@ fn in_epoch(epoch: u64) -> Vec<Write> {
 }
 
 #[test]
-fn inv_i27_what_one_process_closes_the_others_know_with_their_next_commit() {
+fn inv_i27_what_one_process_closes_the_others_know_with_their_next_commit_or_read() {
     let world = World::restored();
-    let (one, other) = (world.open(), world.open());
+    let (one, other, third) = (world.open(), world.open(), world.open());
     assert!(other.ground().quarantine.is_some());
     assert_eq!(close(&one, 1, "ada"), Ok(()));
     assert_eq!(one.ground().quarantine, None);
     assert!(other.ground().quarantine.is_some(), "nothing told it yet");
     assert_eq!(commit(&other, in_epoch(1)), Ok(()));
     assert_eq!(other.ground().quarantine, None);
+    assert!(block_on(has(&third, "kept")));
+    assert_eq!(third.ground().quarantine, None);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     let shared = Arc::new(meta.shared(clock));
     let open = || connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
     let checkpointer = Checkpointer::start(path, open()?)?;
-    let reader = Reader::start(read_only(open()?)?, None)?;
+    let reader = Reader::start(read_only(open()?)?, shared.clone())?;
     let watcher = Watcher::start(read_only(open()?)?, shared.clone())?;
     let writer = Writer::start(connection, turnstile, mark_file, mark, shared.clone())?;
     Ok(Sqlite {
@@ -122,7 +122,7 @@ fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     Ok(Sqlite {
         path: path.to_owned(),
         format: found,
-        reader: Reader::start(connection, Some(shared.clone()))?,
+        reader: Reader::start(connection, shared.clone())?,
         shared,
         foreseen,
         writer: None,

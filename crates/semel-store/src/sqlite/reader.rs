@@ -16,18 +16,13 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Of a store that is only looked at, each read also says where the file stands by then; one
-    /// that writes knows it from its commits.
-    pub(super) fn start(
-        connection: Connection,
-        looks: Option<Arc<Shared>>,
-    ) -> Result<Reader, StoreError> {
+    /// Each read also says where the file stands by then: whoever only looks, or has had nothing
+    /// to write for a while, knows it from that.
+    pub(super) fn start(connection: Connection, shared: Arc<Shared>) -> Result<Reader, StoreError> {
         let (jobs, mut inbox) = mpsc::channel::<Job>(semel_core::limits::COMMIT_QUEUE_MAX);
         let run = move || {
             while let Some(job) = inbox.blocking_recv() {
-                if let Some(shared) = &looks {
-                    shared.look(&connection);
-                }
+                shared.look(&connection);
                 job(&connection);
             }
         };

@@ -50,7 +50,8 @@ pub(super) fn any_standing(connection: &Connection) -> rusqlite::Result<Standing
 }
 
 fn has_returns(connection: &Connection) -> rusqlite::Result<bool> {
-    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let mut statement = connection.prepare_cached("PRAGMA user_version")?;
+    let found: i64 = statement.query_row([], |row| row.get(0))?;
     Ok(found >= RETURNS_FORMAT)
 }
 
