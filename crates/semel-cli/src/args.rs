@@ -37,6 +37,9 @@ pub(crate) enum Command {
     /// Look at effects and settle doubts
     #[command(subcommand)]
     Effects(Effects),
+    /// See what a store that went back in time may have lost, and end its quarantine
+    #[command(subcommand)]
+    Quarantine(Quarantine),
     /// Check every invariant on a live store, read-only
     Verify,
     /// Check the store, the clock and the disk, with a way out for each finding
@@ -279,6 +282,30 @@ pub(crate) struct Person {
     /// Who decides
     #[arg(long, env = "USER")]
     pub(crate) actor: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Quarantine {
+    /// Show whether one is open, why, and what it put in doubt; ends with 5 while one is open
+    Show(QuarantineShow),
+    /// End the quarantine: from then on, keys that are unknown are new
+    Close(QuarantineClose),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct QuarantineShow {
+    /// How many lost rows, and how many effects in doubt, are listed
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct QuarantineClose {
+    /// The epoch you looked at, from `show`; another one is not closed
+    #[arg(long)]
+    pub(crate) epoch: Option<u64>,
+    #[command(flatten)]
+    pub(crate) operator: Operator,
 }
 
 #[derive(Debug, ClapArgs)]

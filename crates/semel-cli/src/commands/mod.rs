@@ -5,6 +5,7 @@ mod doctor;
 mod effects;
 mod import;
 mod open;
+mod quarantine;
 mod runs;
 mod signals;
 mod verify;
@@ -14,7 +15,7 @@ pub(crate) use open::Place;
 
 use clap::CommandFactory;
 
-use crate::args::{Args, Bench, Command, Effects, Signals};
+use crate::args::{Args, Bench, Command, Effects, Quarantine, Signals};
 use crate::exit::Failed;
 use crate::print::Printer;
 use crate::{crm, demo, mail, model};
@@ -35,6 +36,12 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         }
         Command::Effects(Effects::Void(options)) => effects::void(&place, &options, printer).await,
         Command::Effects(Effects::Import(options)) => import::run(&place, &options, printer).await,
+        Command::Quarantine(Quarantine::Show(options)) => {
+            quarantine::show(&place, &options, printer).await
+        }
+        Command::Quarantine(Quarantine::Close(options)) => {
+            quarantine::close(&place, &options, printer).await
+        }
         Command::Verify => verify::run(&place, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
         Command::Bench(Bench::Ledger) => bench::ledger(printer).await,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use semel_core::record::Effect;
 use semel_core::time::Moment;
-use semel_store::Store;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
@@ -161,7 +160,7 @@ impl Scene<'_> {
             _ => "crm-ticket",
         };
         let address = place.address(&format!("{action}/{}", self.reference()))?;
-        let store = place.look()?;
+        let store = place.look().await?;
         let effect = store.load(&address).await?;
         Ok(effect.map(|effect| (effect, store.ground().now)))
     }

@@ -105,7 +105,7 @@ impl Scene<'_> {
     /// Destinations are counted in their own files, the run in its journal.
     async fn count(&self) -> Result<Outcome, Failed> {
         let place = Place { store: self.url(), namespace: "default".to_owned() };
-        let engine = place.engine_to_look()?;
+        let engine = place.engine_to_look().await?;
         let runs = engine.runs(&RunQuery::everywhere(10)).await?.runs;
         let run = runs.first().context("the run")?;
         let entries = engine.journal(run).await?;
