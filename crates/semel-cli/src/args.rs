@@ -12,6 +12,11 @@ pub(crate) struct Args {
     #[arg(long, global = true, env = "SEMEL_STORE", default_value = "sqlite:semel.db")]
     pub(crate) store: String,
 
+    /// Whether this very line names the store: the demo never plays on one that the environment
+    /// happens to name.
+    #[arg(skip)]
+    pub(crate) store_is_named: bool,
+
     /// The namespace to work in
     #[arg(long, global = true, env = "SEMEL_NAMESPACE", default_value = "default")]
     pub(crate) namespace: String,
@@ -26,7 +31,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// See the idea: a worker is killed after the CRM wrote the ticket and before the record
+    /// See the idea: a worker is killed after the CRM wrote the ticket and before the record. With
+    /// --store it plays on that store, in a namespace of its own
     Demo(Demo),
     /// Start runs, follow them, and decide about those that stand still
     #[command(subcommand)]
@@ -44,6 +50,8 @@ pub(crate) enum Command {
     Verify,
     /// Check the store, the clock and the disk, with a way out for each finding
     Doctor,
+    /// Bring the store to the newest format, as opening it to write does; says from which to which
+    Migrate,
     /// Measure the ledger beside the raw limit of this disk
     #[command(subcommand)]
     Bench(Bench),

@@ -4,6 +4,7 @@ mod bench;
 mod doctor;
 mod effects;
 mod import;
+mod migrate;
 mod open;
 mod quarantine;
 mod runs;
@@ -23,7 +24,10 @@ use crate::{crm, demo, mail, model};
 pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
     let place = Place { store: args.store, namespace: args.namespace };
     match args.command {
-        Command::Demo(options) => demo::run(&options, printer).await,
+        Command::Demo(options) => {
+            let named = args.store_is_named.then_some(place.store);
+            demo::run(&options, named, printer).await
+        }
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Signals(Signals::Send(options)) => signals::send(&place, &options, printer).await,
         Command::Effects(Effects::Ls(options)) => effects::ls(&place, &options, printer).await,
@@ -44,6 +48,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         }
         Command::Verify => verify::run(&place, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
+        Command::Migrate => migrate::run(&place, printer).await,
         Command::Bench(Bench::Ledger) => bench::ledger(printer).await,
         Command::Bench(Bench::Runs { steps, finished }) => {
             bench::runs(printer, steps, finished).await

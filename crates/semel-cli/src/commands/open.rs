@@ -11,6 +11,7 @@ use semel_store::{Access, Clock, Opened, Upkeep};
 use crate::exit::Failed;
 
 /// Where a command works.
+#[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) store: String,
     pub(crate) namespace: String,

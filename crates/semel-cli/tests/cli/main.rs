@@ -7,11 +7,13 @@ mod decisions;
 mod follows;
 mod import;
 mod lists;
+mod migrate;
 mod quarantine;
 mod refusals;
 mod run_checks;
 mod runs;
 mod shows;
+mod stages;
 mod steering;
 
 use std::fs;
