@@ -5,10 +5,10 @@ use semel::Code;
 use semel_core::effect::{EPOCH_SHIFT, Refusal, State};
 use semel_core::limits;
 use semel_core::record::{Contract, Effect, Kind};
-use semel_core::time::Moment;
+use semel_core::time::{Moment, Wall};
 use semel_core::wire::rfc3339;
 use semel_engine::Engine;
-use semel_store::{CommitError, Lost, LostRow, Query, Return, Upkeep};
+use semel_store::{Closed, CommitError, Lost, LostRow, Query, Return, Upkeep};
 use serde::Serialize;
 use serde_json::json;
 
@@ -141,8 +141,9 @@ pub(crate) async fn close(
     }
     printer.line(&format!("the quarantine of epoch {epoch} is closed by {}", plain(actor)));
     if doubts.count > 0 {
-        let text = "by it stay in doubt, and listed: semel effects ls --state in_doubt";
-        printer.line(&format!("{} {text}", effects(doubts.count)));
+        let doubts = effects(doubts.count);
+        printer.line(&format!("still in doubt by it, until settled: {doubts}"));
+        printer.line("they stay listed: semel quarantine show");
     }
     Ok(())
 }
@@ -278,9 +279,9 @@ fn lost_view(lost: &Lost) -> LostView {
 }
 
 fn return_json(one: &Return) -> serde_json::Value {
-    let closed = one.closed.as_ref().map(
-        |closed| json!({ "at": rfc3339(closed.at), "actor": closed.actor, "reason": closed.reason }),
-    );
+    let closed = one.closed.as_ref().map(|Closed { at, actor, reason }| {
+        json!({ "at": rfc3339(*at), "actor": actor, "reason": reason })
+    });
     json!({
         "epoch": one.epoch,
         "opened_at": rfc3339(one.opened),
@@ -305,7 +306,10 @@ fn print_returns(returns: &[Return], printer: &Printer) {
             printer.line(&format!("  {name} {}", plain(value)));
         };
         field("opened", &rfc3339(one.opened));
-        field("recovery point", &rfc3339(one.recovered));
+        match one.recovered {
+            Wall(0) => field("recovery point", "none: the store remembers no commit"),
+            recovered => field("recovery point", &rfc3339(recovered)),
+        }
         field("evidence", &one.evidence);
         if let Some(closed) = &one.closed {
             let by = format!("{} by {}: {}", rfc3339(closed.at), closed.actor, closed.reason);

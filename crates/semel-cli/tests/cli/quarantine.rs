@@ -107,6 +107,10 @@ fn inv_i27_close_ends_it_and_leaves_doubts_in_doubt() {
 
     let closed = close(&world, &["--epoch", "1"]).expect(0).json();
     assert_eq!((&closed["epoch"], &closed["in_doubt"]), (&json!(1), &json!(1)));
+    assert_eq!(
+        (&closed["actor"], &closed["reason"]),
+        (&json!("ada"), &json!("all of it was found"))
+    );
     let shown = show(&world, 0);
     assert_eq!(shown["open"], false);
     let by = &shown["returns"][0]["closed"];
@@ -157,4 +161,28 @@ fn show_tells_which_doubts_the_next_call_settles() {
     assert_eq!(doubt["contract"], "probe");
     let next = doubt["next"].as_str().expect("a text");
     assert!(next.starts_with("the next call looks it up; or semel effects resolve mail/second"));
+}
+
+/// What it decided before is not written; it decides again, on what it has learned.
+#[test]
+fn inv_i27_one_that_opens_under_a_live_worker_stops_its_next_send() {
+    let world = World::new();
+    world.sdk(async |semel: Semel| {
+        let before = call(&semel, "before", Duration::ZERO, Ok(receipt("before"))).await;
+        assert_eq!(before, Ok(receipt("before")));
+        let mark = world.dir.path().join("semel.db-semel/mark");
+        let text = std::fs::read_to_string(&mark).expect("a mark");
+        let (store, _) = text.split_once(' ').expect("the name of the store");
+        std::fs::write(&mark, format!("{store:32} {:20} {:20}\n", 0, 999)).expect("a mark");
+        world.semel(&["migrate"]).expect(0);
+        let after = call(&semel, "after", Duration::ZERO, Ok(receipt("after"))).await;
+        assert_eq!(after.expect_err("in doubt").code(), Code::InDoubt);
+    });
+    let after = world.show("after");
+    assert_eq!(after["attempts"].as_array().map(Vec::len), Some(1), "{after}");
+    assert_eq!(after["attempts"][0]["kind"], "assumed", "nothing was sent: {after}");
+    assert_eq!(
+        show(&world, 5)["returns"][0]["evidence"].as_str().map(|text| &text[..30]),
+        Some("the mark remembers commit 999,")
+    );
 }

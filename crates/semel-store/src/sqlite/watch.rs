@@ -1,5 +1,6 @@
-//! A hint that some process has committed, and where the file stands since. While somebody waits, a thread asks SQLite every few
-//! milliseconds whether the data has changed; while nobody does, it sleeps.
+//! A hint that some process has committed, and where the file stands since. While somebody waits,
+//! a thread asks SQLite every few milliseconds whether the data has changed; while nobody does, it
+//! sleeps.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
