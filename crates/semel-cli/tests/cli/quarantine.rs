@@ -8,8 +8,20 @@ use serde_json::{Value, json};
 use crate::common::{Ended, World, until};
 use crate::{assert_plain, call, receipt};
 
+const SECOND: Duration = Duration::from_secs(1);
+
 fn show(world: &World, code: i32) -> Value {
     world.semel(&["quarantine", "show", "--json"]).expect(code).json()
+}
+
+impl World {
+    /// Lets the mark remember commits that the file does not have.
+    fn go_back(&self) {
+        let mark = self.dir.path().join("semel.db-semel/mark");
+        let text = std::fs::read_to_string(&mark).expect("a mark");
+        let (store, _) = text.split_once(' ').expect("the name of the store");
+        std::fs::write(&mark, format!("{store:32} {:20} {:20}\n", 0, 999)).expect("a mark");
+    }
 }
 
 fn close(world: &World, how: &[&str]) -> Ended {
@@ -96,6 +108,41 @@ fn a_doubt_that_was_settled_is_no_longer_the_quarantines() {
 }
 
 #[test]
+fn a_doubt_of_a_workers_own_is_not_the_quarantines() {
+    let world = World::new();
+    world.put_in_doubt("own");
+    world.go_back();
+    begin_in_doubt(&world, "second");
+    let shown = show(&world, 5);
+    assert_eq!(shown["in_doubt"]["count"], 1, "{shown}");
+    assert_eq!(shown["in_doubt"]["items"][0]["key"], "second");
+}
+
+/// A person said that it had not happened; then it was sent, and that went wrong.
+#[test]
+fn a_doubt_about_a_later_send_is_not_the_quarantines() {
+    let world = World::restored();
+    let send = || {
+        world.sdk(async |semel: Semel| {
+            let effect = semel.effect("crm-ticket").key(["second"]).retry(Retry::NONE);
+            let effect = effect.lease(SECOND).deadline(SECOND).settle_window(Duration::ZERO);
+            let says = || Err::<Value, _>(Failure::unknown("no answer"));
+            let sent = effect.call(move |_| std::future::ready(says())).await;
+            assert_eq!(sent.expect_err("nobody knows").code(), Code::InDoubt);
+        });
+    };
+    send();
+    assert_eq!(show(&world, 5)["in_doubt"]["count"], 1);
+    until("its deadline is over", || {
+        (world.decide("resolve", "second", &["--retry"]).code == Some(0)).then_some(())
+    });
+    send();
+    assert_eq!(world.state("second"), "in_doubt");
+    assert_eq!(world.show("second")["attempts"].as_array().map(Vec::len), Some(2));
+    assert_eq!(show(&world, 5)["in_doubt"]["count"], 0);
+}
+
+#[test]
 fn inv_i27_close_ends_it_and_leaves_doubts_in_doubt() {
     let world = World::restored();
     begin_in_doubt(&world, "second");
@@ -170,10 +217,7 @@ fn inv_i27_one_that_opens_under_a_live_worker_stops_its_next_send() {
     world.sdk(async |semel: Semel| {
         let before = call(&semel, "before", Duration::ZERO, Ok(receipt("before"))).await;
         assert_eq!(before, Ok(receipt("before")));
-        let mark = world.dir.path().join("semel.db-semel/mark");
-        let text = std::fs::read_to_string(&mark).expect("a mark");
-        let (store, _) = text.split_once(' ').expect("the name of the store");
-        std::fs::write(&mark, format!("{store:32} {:20} {:20}\n", 0, 999)).expect("a mark");
+        world.go_back();
         world.semel(&["migrate"]).expect(0);
         let after = call(&semel, "after", Duration::ZERO, Ok(receipt("after"))).await;
         assert_eq!(after.expect_err("in doubt").code(), Code::InDoubt);
