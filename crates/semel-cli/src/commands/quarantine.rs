@@ -102,19 +102,10 @@ pub(crate) async fn close(
     let opened = place.open_existing().await?;
     let store = opened.upkeep()?;
     let returns = store.returns().await?;
-    let Some(newest) = open(&returns) else {
-        let closed = returns.first().and_then(|newest| newest.closed.as_ref());
-        let text = match closed {
-            Some(closed) => {
-                format!("no quarantine is open; {} closed the last one", plain(&closed.actor))
-            }
-            None => "no quarantine is open; the store was never found to go back".to_owned(),
-        };
-        return Err(semel::Error::new(Code::NoQuarantine, text).into());
-    };
+    let Some(newest) = open(&returns) else { return Err(no_such(&returns)) };
     let epoch = newest.epoch;
     if options.epoch.is_some_and(|asked| asked != epoch) {
-        return Err(another(epoch));
+        return Err(no_such(&returns));
     }
     let doubts = doubts(&Engine::on(&opened, "semel")?, &returns, 0).await?;
     // Closed twice is closed once, so that a lost answer is simply asked for again.
@@ -127,7 +118,8 @@ pub(crate) async fn close(
     }
     match answer {
         Ok(()) => {}
-        Err(CommitError::Stale(_)) => return Err(another(epoch + 1)),
+        // It went back once more, just now.
+        Err(CommitError::Stale(_)) => return Err(no_such(&store.returns().await?)),
         Err(CommitError::Failed(error)) => return Err(error.into()),
         Err(CommitError::Unknown) => {
             let text = "the store did not say whether it closed the quarantine";
@@ -148,8 +140,17 @@ pub(crate) async fn close(
     Ok(())
 }
 
-fn another(epoch: u64) -> Failed {
-    let text = format!("the quarantine that is open is that of epoch {epoch}");
+/// Nothing is closed: which one is open, or who closed the last one.
+fn no_such(returns: &[Return]) -> Failed {
+    let text = match returns.first() {
+        Some(Return { epoch, closed: None, .. }) => {
+            format!("the quarantine that is open is that of epoch {epoch}")
+        }
+        Some(Return { closed: Some(closed), .. }) => {
+            format!("no quarantine is open; {} closed the last one", plain(&closed.actor))
+        }
+        None => "no quarantine is open; the store was never found to go back".to_owned(),
+    };
     semel::Error::new(Code::NoQuarantine, text).into()
 }
 
