@@ -12,6 +12,11 @@ pub(crate) struct Args {
     #[arg(long, global = true, env = "SEMEL_STORE", default_value = "sqlite:semel.db")]
     pub(crate) store: String,
 
+    /// Whether this very line names the store: the demo never plays on one that the environment
+    /// happens to name.
+    #[arg(skip)]
+    pub(crate) store_is_named: bool,
+
     /// The namespace to work in
     #[arg(long, global = true, env = "SEMEL_NAMESPACE", default_value = "default")]
     pub(crate) namespace: String,
@@ -26,7 +31,8 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// See the idea: a worker is killed after the CRM wrote the ticket and before the record
+    /// See the idea: a worker is killed after the CRM wrote the ticket and before the record. With
+    /// --store it plays on that store, in a namespace of its own
     Demo(Demo),
     /// Start runs, follow them, and decide about those that stand still
     #[command(subcommand)]
@@ -37,10 +43,15 @@ pub(crate) enum Command {
     /// Look at effects and settle doubts
     #[command(subcommand)]
     Effects(Effects),
+    /// See what a store that went back in time may have lost, and end its quarantine
+    #[command(subcommand)]
+    Quarantine(Quarantine),
     /// Check every invariant on a live store, read-only
     Verify,
     /// Check the store, the clock and the disk, with a way out for each finding
     Doctor,
+    /// Bring the store to the newest format, as opening it to write does; says from which to which
+    Migrate,
     /// Measure the ledger beside the raw limit of this disk
     #[command(subcommand)]
     Bench(Bench),
@@ -282,6 +293,30 @@ pub(crate) struct Person {
     /// Who decides
     #[arg(long, env = "USER")]
     pub(crate) actor: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Quarantine {
+    /// Show whether one is open, why, and what it put in doubt; ends with 5 while one is open
+    Show(QuarantineShow),
+    /// End the quarantine: from then on, keys that are unknown are new
+    Close(QuarantineClose),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct QuarantineShow {
+    /// How many lost rows, and how many effects in doubt, are listed
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: usize,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct QuarantineClose {
+    /// The epoch you looked at, from `show`; another one is not closed
+    #[arg(long)]
+    pub(crate) epoch: Option<u64>,
+    #[command(flatten)]
+    pub(crate) operator: Operator,
 }
 
 #[derive(Debug, ClapArgs)]

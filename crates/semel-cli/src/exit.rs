@@ -121,6 +121,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::NotPaused
         | Code::TooMany
         | Code::WorkflowUnknown
+        | Code::NoQuarantine
         | Code::TransactionUnsupported => REFUSED,
         Code::InDoubt => IN_DOUBT,
         Code::InProgress

@@ -12,7 +12,8 @@ mod print;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::parser::ValueSource;
+use clap::{CommandFactory, FromArgMatches};
 
 use args::Args;
 use exit::Failed;
@@ -20,7 +21,7 @@ use print::Printer;
 
 /// Runs one command line and returns its exit code.
 pub fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let args = match Args::try_parse_from(line) {
+    let args = match parse(line) {
         Ok(args) => args,
         Err(error) => {
             // Help and version are no mistakes; clap knows which stream each belongs to.
@@ -44,6 +45,13 @@ pub fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
             ExitCode::from(failed.exit())
         }
     }
+}
+
+fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
+    let matches = Args::command().try_get_matches_from(line)?;
+    let mut args = Args::from_arg_matches(&matches)?;
+    args.store_is_named = matches.value_source("store") == Some(ValueSource::CommandLine);
+    Ok(args)
 }
 
 /// Talk goes to stderr; what is asked for with `RUST_LOG` is shown, by default only warnings.

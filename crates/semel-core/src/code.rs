@@ -48,6 +48,7 @@ pub enum Code {
     TooMany,
     Panicked,
     WorkflowUnknown,
+    NoQuarantine,
     StoreBusy,
     StoreFull,
     StoreUnavailable,
@@ -63,7 +64,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 55] = [
+    pub const ALL: [Code; 56] = [
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -108,6 +109,7 @@ impl Code {
         Code::TooMany,
         Code::Panicked,
         Code::WorkflowUnknown,
+        Code::NoQuarantine,
         Code::StoreBusy,
         Code::StoreFull,
         Code::StoreUnavailable,
@@ -168,6 +170,7 @@ impl Code {
             Code::TooMany => "too_many",
             Code::Panicked => "panicked",
             Code::WorkflowUnknown => "workflow_unknown",
+            Code::NoQuarantine => "no_quarantine",
             Code::StoreBusy => "store_busy",
             Code::StoreFull => "store_full",
             Code::StoreUnavailable => "store_unavailable",
@@ -246,6 +249,7 @@ impl Code {
             Code::TooMany => "use a bound (`ctx.map`), or consume what is waiting first",
             Code::Panicked => "correct the code, then `semel runs retry`",
             Code::WorkflowUnknown => "register the workflow with a worker of this process",
+            Code::NoQuarantine => "see which one is open with `semel quarantine show`",
             Code::StoreBusy => "try again shortly; nothing was written",
             Code::StoreFull => "free disk space; nothing was acknowledged that is not durable",
             Code::StoreUnavailable => "see `semel doctor`; nothing was acknowledged",

@@ -29,8 +29,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use semel_core::key::{Action, Address, Namespace};
-use semel_store::Store;
 use semel_store::sqlite::Sqlite;
+use semel_store::{Opened, Store};
 use tokio::sync::Notify;
 
 use chance::Chance;
@@ -75,6 +75,15 @@ impl Engine {
     /// An engine on any store. `worker` names this process in attempts.
     pub fn new(store: Arc<dyn Store>, worker: impl Into<String>) -> Result<Engine, Error> {
         Engine::build(store, None, worker.into())
+    }
+
+    /// An engine on a store that was opened by its address, with all that this kind of store can.
+    pub fn on(opened: &Opened, worker: impl Into<String>) -> Result<Engine, Error> {
+        match opened {
+            Opened::Memory(store) => Engine::new(store.clone(), worker),
+            Opened::Sqlite(store) => Engine::on_sqlite(store.clone(), worker),
+            Opened::Postgres(store) => Engine::new(store.clone(), worker),
+        }
     }
 
     /// An engine on SQLite, which can also run transactions.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::memory::Memory;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::{Clock, Store, StoreError};
+use crate::{Clock, Store, StoreError, Upkeep};
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +46,38 @@ impl Opened {
         }
     }
 
+    /// Brings the store at an address to the format that this Semel writes, and creates it where
+    /// there is none. Returns the format it had, zero for none.
+    pub async fn migrate(url: &str) -> Result<i64, StoreError> {
+        if let Some(("postgres" | "postgresql", _)) = url.split_once(':') {
+            return Postgres::migrate(url).await;
+        }
+        let from = match Opened::open(url, Access::ReadOnly, Clock::Real).await {
+            Ok(opened) => opened.upkeep()?.format(),
+            Err(StoreError::Missing(_)) => 0,
+            Err(error) => return Err(error),
+        };
+        Opened::open(url, Access::ReadWrite, Clock::Real).await.map(|_| from)
+    }
+
     /// As every store.
     pub fn store(&self) -> Arc<dyn Store> {
         match self {
             Opened::Memory(store) => store.clone(),
             Opened::Sqlite(store) => store.clone(),
             Opened::Postgres(store) => store.clone(),
+        }
+    }
+
+    /// As an operator sees it. A store in memory has none: it is gone with its process.
+    pub fn upkeep(&self) -> Result<Arc<dyn Upkeep>, StoreError> {
+        match self {
+            Opened::Memory(_) => {
+                let text = "a store in memory is seen by its own process only";
+                Err(StoreError::UrlInvalid(text.into()))
+            }
+            Opened::Sqlite(store) => Ok(store.clone()),
+            Opened::Postgres(store) => Ok(store.clone()),
         }
     }
 }

@@ -11,7 +11,7 @@ use semel_core::effect::Quarantine;
 use semel_core::time::Wall;
 use semel_store::Access;
 use semel_store::sqlite::{FORMAT, Sqlite};
-use semel_store::{Clock, CommitError, ManualClock, Query, Store, StoreError};
+use semel_store::{Clock, CommitError, ManualClock, Query, Store, StoreError, Upkeep};
 use support::child::{Player, role, say};
 use support::{Folder, WALL_MS, address, beside, block_on, has, problems, put};
 

@@ -8,40 +8,13 @@ use semel_store::Access;
 use semel_store::conformance::{appends, delivery, finished, new_run, parked, taken};
 use semel_store::sqlite::{FORMAT, Sqlite};
 use semel_store::{
-    Batch, Clock, CommitError, ManualClock, RunQuery, Runs, Store, StoreError, Write,
+    Batch, Clock, CommitError, ManualClock, RunQuery, Runs, Store, StoreError, Upkeep, Write,
 };
-use support::{Folder, WALL_MS, block_on, has, put};
-
-/// The first format, as it was released.
-const FORMAT_1: &str = include_str!("../src/sqlite/migrations/001_ledger.sql");
+use support::{Folder, WALL_MS, block_on, has, old_store};
 
 /// Runs SQL as any other program may, past every guard of ours.
 fn sql(folder: &Folder, text: &str) -> rusqlite::Result<()> {
     rusqlite::Connection::open(folder.store())?.execute_batch(text)
-}
-
-fn schema(connection: &rusqlite::Connection) -> Vec<(String, Option<String>)> {
-    let text = "SELECT name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' ORDER BY name";
-    let mut statement = connection.prepare(text).expect("a query");
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
-    rows.expect("a schema").map(|row| row.expect("a row")).collect()
-}
-
-/// A closed store of format 1 that holds the key `k`.
-fn old_store() -> Folder {
-    let folder = Folder::new();
-    let store = folder.open();
-    block_on(put(&store, "k", 10)).expect("a new key");
-    folder.close_and_fold(store);
-    let back = "DROP TABLE runs; DROP TABLE journal; DROP TABLE inbox; DROP TABLE blobs; \
-         DROP TABLE blob_uses; PRAGMA user_version = 1;";
-    sql(&folder, back).expect("SQL");
-    let old = rusqlite::Connection::open_in_memory().expect("a database");
-    old.execute_batch(FORMAT_1).expect("the first format");
-    let found = rusqlite::Connection::open(folder.store()).expect("a database");
-    assert_eq!(schema(&found), schema(&old), "this is a store of format 1");
-    drop(found);
-    folder
 }
 
 fn format(folder: &Folder) -> i64 {
@@ -68,13 +41,13 @@ fn running(store: &Sqlite, key: &str, number: i64, entries: usize) -> Run {
 
 #[test]
 fn a_store_of_the_first_format_is_migrated_when_it_is_opened() {
-    let folder = old_store();
+    let folder = old_store(1);
     let store = folder.open();
     assert!(block_on(has(&store, "k")));
     running(&store, "r", 1, 3);
     assert_eq!(block_on(store.journal(1, 0, 10)).expect("a journal").len(), 3);
     folder.close_and_fold(store);
-    assert_eq!((format(&folder), FORMAT), (2, 2));
+    assert_eq!((format(&folder), FORMAT), (3, 3));
     let store = folder.open();
     assert!(block_on(has(&store, "k")));
     assert_eq!(block_on(store.list_runs(&RunQuery::everywhere(9))).expect("runs").runs.len(), 1);
@@ -82,7 +55,7 @@ fn a_store_of_the_first_format_is_migrated_when_it_is_opened() {
 
 #[test]
 fn a_store_of_the_first_format_can_be_looked_at_and_stays_as_it_is() {
-    let folder = old_store();
+    let folder = old_store(1);
     let reader = folder.open_to_read();
     assert!(block_on(has(&reader, "k")));
     assert_eq!(block_on(reader.run("default", "r")), Ok(None));

@@ -175,6 +175,7 @@ fn the_ledger_and_the_transaction_are_out_of_reach() {
         "DELETE FROM effects",
         "REPLACE INTO meta (id) VALUES (1)",
         "UPDATE meta SET commits = 0",
+        "DELETE FROM returns",
         "DROP TABLE effects",
         "ALTER TABLE effects RENAME TO gone",
         "ALTER TABLE meta ADD COLUMN x",

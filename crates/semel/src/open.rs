@@ -1,17 +1,10 @@
 //! Opening Semel on a store.
 
-use std::path::Path;
-use std::sync::Arc;
-
 use semel_core::code::Code;
 use semel_core::key::{Address, IntoKey, Namespace};
 use semel_core::record;
 use semel_engine::{Engine, Error, WeakEngine};
-use semel_store::Access;
-use semel_store::Clock;
-use semel_store::memory::Memory;
-use semel_store::postgres::Postgres;
-use semel_store::sqlite::Sqlite;
+use semel_store::{Access, Clock, Opened};
 
 use crate::{Effect, Handler, RunHandle, Start, Transaction, Worker};
 
@@ -26,24 +19,8 @@ impl Semel {
     /// Opens the ledger at `sqlite:path/to/file.db`, creating it when it is not there; `memory:` is
     /// one for tests, gone with the process.
     pub async fn open(url: &str) -> Result<Semel, Error> {
-        let engine = match url.split_once(':') {
-            Some(("sqlite", path)) if !path.is_empty() => {
-                let path = path.strip_prefix("//").unwrap_or(path).to_owned();
-                let open = move || Sqlite::open(Path::new(&path), Access::ReadWrite, Clock::Real);
-                let opened = tokio::task::spawn_blocking(open).await;
-                let stopped = |error| Error::new(Code::Internal, format!("opening: {error}"));
-                Engine::on_sqlite(Arc::new(opened.map_err(stopped)??), worker_name())?
-            }
-            Some(("postgres" | "postgresql", _)) => {
-                let store = Postgres::open(url, Access::ReadWrite, Clock::Real).await?;
-                Engine::new(Arc::new(store), worker_name())?
-            }
-            Some(("memory", "")) => Engine::new(Arc::new(Memory::new(Clock::Real)), worker_name())?,
-            Some(_) | None => {
-                let text = format!("`{url}` is not the address of a store");
-                return Err(Error::new(Code::StoreUrlInvalid, text));
-            }
-        };
+        let opened = Opened::open(url, Access::ReadWrite, Clock::Real).await?;
+        let engine = Engine::on(&opened, worker_name())?;
         engine.start();
         Ok(Semel { engine, namespace: Namespace::default() })
     }

@@ -6,8 +6,8 @@ use semel_core::effect::State;
 use semel_core::run;
 use semel_core::time::format_duration_ms;
 use semel_engine::Engine;
-use semel_store::sqlite::{FORMAT, Sqlite};
-use semel_store::{Query, RunQuery, Store};
+use semel_store::sqlite::Sqlite;
+use semel_store::{Query, RunQuery, Upkeep};
 use serde::Serialize;
 use serde_json::json;
 
@@ -30,13 +30,16 @@ const FREE_BYTES_MIN: u64 = 256 * 1024 * 1024;
 const LOG_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> {
-    let path = place.path()?;
-    let mut findings = vec![library(), disk(&path), log(&path)];
-    match place.look() {
+    let mut findings = Vec::new();
+    if let Some(path) = place.file() {
+        findings.extend([library(), disk(&path), log(&path)]);
+    }
+    match place.look().await {
         Ok(store) => {
-            findings.push(good("store", format!("{} (format {FORMAT})", path.display())));
+            let says = format!("{} (format {})", store.place(), store.format());
+            findings.push(good("store", says));
             findings.push(clock(store.as_ref()));
-            findings.push(quarantine(store.as_ref()));
+            findings.push(quarantine(store.as_ref()).await?);
             let engine = Engine::new(store, "semel")?;
             findings.push(doubts(&engine, place).await?);
             findings.push(unattended(&engine).await?);
@@ -103,7 +106,7 @@ fn log(path: &Path) -> Finding {
     good("log", says)
 }
 
-fn clock(store: &Sqlite) -> Finding {
+fn clock(store: &dyn Upkeep) -> Finding {
     if store.ground().now.wall_is_behind {
         let fix = "set the clock: until then no native_key is resent and nothing expires";
         return bad("clock", "the wall clock is behind the latest commit", fix);
@@ -111,12 +114,15 @@ fn clock(store: &Sqlite) -> Finding {
     good("clock", "not behind the latest commit")
 }
 
-fn quarantine(store: &Sqlite) -> Finding {
-    if store.ground().quarantine.is_some() {
-        let fix = "see docs/quarantine.md: what was lost may have been sent";
-        return bad("quarantine", "open: the store went back in time", fix);
-    }
-    good("quarantine", "closed")
+async fn quarantine(store: &dyn Upkeep) -> Result<Finding, Failed> {
+    let returns = store.returns().await?;
+    Ok(match returns.first().filter(|newest| newest.closed.is_none()) {
+        Some(newest) => {
+            let says = format!("open: the store went back in time: {}", newest.evidence);
+            bad("quarantine", says, "semel quarantine show")
+        }
+        None => good("quarantine", "closed"),
+    })
 }
 
 async fn doubts(engine: &Engine, place: &Place) -> Result<Finding, Failed> {

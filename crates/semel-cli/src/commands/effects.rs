@@ -14,7 +14,7 @@ use crate::exit::Failed;
 use crate::print::{Printer, Tone, plain};
 
 pub(crate) async fn ls(place: &Place, options: &args::Ls, printer: &Printer) -> Result<(), Failed> {
-    let engine = place.engine_to_look()?;
+    let engine = place.engine_to_look().await?;
     let now = engine.store().ground().now;
     let (effects, next) = if options.unattended {
         let mut effects = engine.unattended(options.limit).await?;
@@ -105,7 +105,7 @@ pub(crate) async fn show(
     options: &args::Show,
     printer: &Printer,
 ) -> Result<(), Failed> {
-    let engine = place.engine_to_look()?;
+    let engine = place.engine_to_look().await?;
     let address = place.address(&options.effect)?;
     let effect = match options.generation {
         Some(generation) => engine.generation(&address, generation).await?,
@@ -223,7 +223,7 @@ pub(crate) async fn resolve(
         (false, true) => Resolution::Failed,
         (false, false) => Resolution::Retry,
     };
-    let engine = place.engine_to_decide()?;
+    let engine = place.engine_to_decide().await?;
     let effect = engine.resolve(&address, &person(&options.person), &resolution).await?;
     print_effect(&effect, &engine.store().ground().now, printer)
 }
@@ -234,7 +234,7 @@ pub(crate) async fn supersede(
     printer: &Printer,
 ) -> Result<(), Failed> {
     let address = place.address(&options.effect)?;
-    let engine = place.engine_to_decide()?;
+    let engine = place.engine_to_decide().await?;
     let effect = engine.supersede(&address, &person(&options.person)).await?;
     print_effect(&effect, &engine.store().ground().now, printer)
 }
@@ -245,7 +245,7 @@ pub(crate) async fn void(
     printer: &Printer,
 ) -> Result<(), Failed> {
     let address = place.address(&options.effect)?;
-    let engine = place.engine_to_decide()?;
+    let engine = place.engine_to_decide().await?;
     let effect = engine.void(&address, &person(&options.person)).await?;
     print_effect(&effect, &engine.store().ground().now, printer)
 }

@@ -4,7 +4,9 @@ pub(crate) mod bench;
 mod doctor;
 mod effects;
 mod import;
+mod migrate;
 mod open;
+mod quarantine;
 mod runs;
 mod signals;
 mod verify;
@@ -14,7 +16,7 @@ pub(crate) use open::Place;
 
 use clap::CommandFactory;
 
-use crate::args::{Args, Bench, Command, Effects, Signals};
+use crate::args::{Args, Bench, Command, Effects, Quarantine, Signals};
 use crate::exit::Failed;
 use crate::print::Printer;
 use crate::{crm, demo, mail, model};
@@ -22,7 +24,10 @@ use crate::{crm, demo, mail, model};
 pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
     let place = Place { store: args.store, namespace: args.namespace };
     match args.command {
-        Command::Demo(options) => demo::run(&options, printer).await,
+        Command::Demo(options) => {
+            let named = args.store_is_named.then_some(place.store);
+            demo::run(&options, named, printer).await
+        }
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Signals(Signals::Send(options)) => signals::send(&place, &options, printer).await,
         Command::Effects(Effects::Ls(options)) => effects::ls(&place, &options, printer).await,
@@ -35,8 +40,15 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         }
         Command::Effects(Effects::Void(options)) => effects::void(&place, &options, printer).await,
         Command::Effects(Effects::Import(options)) => import::run(&place, &options, printer).await,
+        Command::Quarantine(Quarantine::Show(options)) => {
+            quarantine::show(&place, &options, printer).await
+        }
+        Command::Quarantine(Quarantine::Close(options)) => {
+            quarantine::close(&place, &options, printer).await
+        }
         Command::Verify => verify::run(&place, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
+        Command::Migrate => migrate::run(&place, printer).await,
         Command::Bench(bench) if place.store.starts_with("postgres") => {
             let (kind, steps) = match bench {
                 Bench::Ledger => (bench::postgres::Kind::Ledger, 0),

@@ -1,18 +1,17 @@
 //! Opening the store that the command line names.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use semel::{Action, Address, Key, Namespace, Semel};
 use semel_core::derive;
 use semel_engine::Engine;
-use semel_store::Access;
-use semel_store::Clock;
-use semel_store::sqlite::Sqlite;
+use semel_store::{Access, Clock, Opened, Upkeep};
 
 use crate::exit::Failed;
 
 /// Where a command works.
+#[derive(Clone)]
 pub(crate) struct Place {
     pub(crate) store: String,
     pub(crate) namespace: String,
@@ -23,32 +22,35 @@ impl Place {
         Namespace::new(&self.namespace).map_err(|error| Failed::from(semel::Error::from(error)))
     }
 
-    /// The file of the store.
-    pub(crate) fn path(&self) -> Result<PathBuf, Failed> {
-        let path = self.store.strip_prefix("sqlite:").filter(|path| !path.is_empty());
-        let path = path.ok_or_else(|| {
-            let text = format!("`{}` is not the address of a store", self.store);
-            Failed::from(semel::Error::new(semel::Code::StoreUrlInvalid, text))
-        })?;
-        Ok(Path::new(path.strip_prefix("//").unwrap_or(path)).to_owned())
+    /// The file of the store, where it is one.
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        let path = self.store.strip_prefix("sqlite:").filter(|path| !path.is_empty())?;
+        Some(PathBuf::from(path.strip_prefix("//").unwrap_or(path)))
+    }
+
+    pub(crate) async fn open(&self, access: Access) -> Result<Opened, Failed> {
+        Ok(Opened::open(&self.store, access, Clock::Real).await?)
     }
 
     /// Opens an existing store to look at it.
-    pub(crate) fn look(&self) -> Result<Arc<Sqlite>, Failed> {
-        Ok(Arc::new(Sqlite::open(&self.path()?, Access::ReadOnly, Clock::Real)?))
+    pub(crate) async fn look(&self) -> Result<Arc<dyn Upkeep>, Failed> {
+        Ok(self.open(Access::ReadOnly).await?.upkeep()?)
+    }
+
+    /// Opens an existing store to write. A decision never creates one.
+    pub(crate) async fn open_existing(&self) -> Result<Opened, Failed> {
+        self.look().await?;
+        self.open(Access::ReadWrite).await
     }
 
     /// An engine that can only read.
-    pub(crate) fn engine_to_look(&self) -> Result<Engine, Failed> {
-        Ok(Engine::new(self.look()?, "semel")?)
+    pub(crate) async fn engine_to_look(&self) -> Result<Engine, Failed> {
+        Ok(Engine::new(self.look().await?, "semel")?)
     }
 
     /// An engine on an existing store, without the job: a command decides, it does not work.
-    pub(crate) fn engine_to_decide(&self) -> Result<Engine, Failed> {
-        // A decision never creates a store.
-        self.look()?;
-        let store = Sqlite::open(&self.path()?, Access::ReadWrite, Clock::Real)?;
-        Ok(Engine::on_sqlite(Arc::new(store), "semel")?)
+    pub(crate) async fn engine_to_decide(&self) -> Result<Engine, Failed> {
+        Ok(Engine::on(&self.open_existing().await?, "semel")?)
     }
 
     /// Everything, to work.

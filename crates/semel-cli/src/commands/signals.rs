@@ -22,7 +22,7 @@ pub(crate) async fn send(
         payload: json_of(&options.payload)?,
     };
     let (run, name) = (signal.run.clone(), &options.name);
-    let engine = place.engine_to_decide()?;
+    let engine = place.engine_to_decide().await?;
     let signalled = engine.signal(signal).await.map_err(Failed::about_run)?;
     let (identity, repeated) = (signalled.identity, signalled.repeated);
     if printer.wants_json() {

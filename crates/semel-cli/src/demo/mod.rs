@@ -9,9 +9,11 @@ pub(crate) mod worker;
 
 use std::path::Path;
 
+use semel_store::Access;
 use serde::Serialize;
 
 use crate::args;
+use crate::commands::Place;
 use crate::exit::Failed;
 use crate::print::{Printer, Tone};
 use process::Crm;
@@ -38,7 +40,13 @@ const SCENES: [Protection; 6] = [
     Protection::AtMostOnce,
 ];
 
-pub(crate) async fn run(options: &args::Demo, printer: &Printer) -> Result<(), Failed> {
+/// Plays on the store of this address, or on temporary files.
+pub(crate) async fn run(
+    options: &args::Demo,
+    store: Option<String>,
+    printer: &Printer,
+) -> Result<(), Failed> {
+    let stage = Stage::new(store).await?;
     let temporary = tempfile::tempdir().map_err(anyhow::Error::from)?;
     let folder = match &options.keep {
         Some(folder) => {
@@ -54,8 +62,9 @@ pub(crate) async fn run(options: &args::Demo, printer: &Printer) -> Result<(), F
         None => temporary.path().to_owned(),
     };
     let crm = Crm::start(&folder).await?;
-    let outcomes = play(&folder, &crm, printer).await?;
-    let triage = triage::Scene { folder: &folder, crm: &crm, printer }.play().await?;
+    let outcomes = play(&stage, &folder, &crm, printer).await?;
+    let place = stage.place(&folder, "triage");
+    let triage = triage::Scene { place, folder: &folder, crm: &crm, printer }.play().await?;
     if let Some(folder) = &options.keep {
         printer.talk(&format!("all files are in {}", folder.display()));
     }
@@ -78,13 +87,60 @@ pub(crate) async fn run(options: &args::Demo, printer: &Printer) -> Result<(), F
     }
 }
 
-async fn play(folder: &Path, crm: &Crm, printer: &Printer) -> Result<Vec<Outcome>, Failed> {
+/// Where the ledgers of the demo are.
+enum Stage {
+    /// One file for each scene, gone with the demo.
+    Files,
+    /// On a store that was named, in a namespace that nobody had before.
+    Named(Place),
+}
+
+impl Stage {
+    async fn new(store: Option<String>) -> Result<Stage, Failed> {
+        let Some(store) = store else { return Ok(Stage::Files) };
+        let now = std::time::UNIX_EPOCH.elapsed().map_err(anyhow::Error::from)?;
+        let namespace = format!("demo-{}-{}", now.as_millis(), std::process::id());
+        let place = Place { store, namespace };
+        // Only one that other processes see, too, can be played on.
+        place.open(Access::ReadWrite).await?.upkeep()?;
+        Ok(Stage::Named(place))
+    }
+
+    fn place(&self, folder: &Path, scene: &str) -> Place {
+        match self {
+            Stage::Files => Place {
+                store: format!("sqlite:{}", folder.join(format!("{scene}.db")).display()),
+                namespace: "default".to_owned(),
+            },
+            Stage::Named(place) => place.clone(),
+        }
+    }
+
+    /// A `transaction` writes rows of its own. In somebody's database it makes no table.
+    fn has(&self, protection: Protection) -> bool {
+        match self {
+            Stage::Files => true,
+            Stage::Named(_) => protection != Protection::Transaction,
+        }
+    }
+}
+
+async fn play(
+    stage: &Stage,
+    folder: &Path,
+    crm: &Crm,
+    printer: &Printer,
+) -> Result<Vec<Outcome>, Failed> {
     tell(printer, "A small CRM is running, as a process of its own. For each contract a worker");
     tell(printer, "creates one ticket there. The CRM writes it, and before the answer arrives the");
     tell(printer, "worker is killed (SIGKILL). Then the worker is started again.\n");
     let mut outcomes = Vec::new();
-    for protection in SCENES {
-        let scene = Scene { protection, folder, crm, printer };
+    if let Stage::Named(place) = stage {
+        tell(printer, &format!("All of it is in the namespace {}.\n", place.namespace));
+    }
+    for protection in SCENES.into_iter().filter(|protection| stage.has(*protection)) {
+        let place = stage.place(folder, protection.name());
+        let scene = Scene { protection, place, folder, crm, printer };
         outcomes.push(scene.play().await?);
     }
     Ok(outcomes)

@@ -8,11 +8,21 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
+use crate::commands::Place;
+
 /// This very program.
 pub(super) fn semel() -> anyhow::Result<Command> {
     let program = std::env::current_exe().context("this program's own file")?;
     let mut command = Command::new(program);
     command.kill_on_drop(true).stdin(Stdio::null());
+    Ok(command)
+}
+
+/// This very program, on a store. The address may hold a password, so it is no argument, which
+/// everybody on the machine could read.
+pub(super) fn semel_on(place: &Place) -> anyhow::Result<Command> {
+    let mut command = semel()?;
+    command.env("SEMEL_STORE", &place.store).env("SEMEL_NAMESPACE", &place.namespace);
     Ok(command)
 }
 

@@ -1,17 +1,16 @@
 //! One scenario: send, kill, restart, count.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
 use semel_core::record::Effect;
 use semel_core::time::Moment;
-use semel_store::Store;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-use super::process::{Crm, kill, semel};
+use super::process::{Crm, kill, semel_on};
 use super::worker::Protection;
 use super::{Outcome, tell};
 use crate::commands::{Place, print_effect};
@@ -21,6 +20,7 @@ use crate::print::{Printer, Tone};
 
 pub(super) struct Scene<'a> {
     pub(super) protection: Protection,
+    pub(super) place: Place,
     pub(super) folder: &'a Path,
     pub(super) crm: &'a Crm,
     pub(super) printer: &'a Printer,
@@ -63,17 +63,9 @@ impl Scene<'_> {
         format!("case-{}", self.protection.name())
     }
 
-    fn store(&self) -> PathBuf {
-        self.folder.join(format!("{}.db", self.protection.name()))
-    }
-
-    fn url(&self) -> String {
-        format!("sqlite:{}", self.store().display())
-    }
-
     fn worker(&self, pause_ms: Option<&str>) -> anyhow::Result<Command> {
-        let mut command = semel()?;
-        command.args(["--store", &self.url(), "demo-worker", "--crm", &self.crm.url]);
+        let mut command = semel_on(&self.place)?;
+        command.args(["demo-worker", "--crm", &self.crm.url]);
         command.args(["--protection", self.protection.name()]);
         if let Some(pause_ms) = pause_ms {
             command.args(["--pause-ms", pause_ms]);
@@ -141,8 +133,8 @@ impl Scene<'_> {
         );
         let shown: Vec<_> = line.iter().map(|word| quoted(word)).collect();
         tell(self.printer, &format!("  $ semel {}", shown.join(" ")));
-        let mut command = semel()?;
-        command.args(["--store", &self.url()]).args(&line).stdout(Stdio::null());
+        let mut command = semel_on(&self.place)?;
+        command.args(&line).stdout(Stdio::null());
         let status = command.status().await.context("semel effects resolve")?;
         if !status.success() {
             return Err(Failed::new(format!("`semel effects resolve` ended with {status}")));
@@ -155,13 +147,12 @@ impl Scene<'_> {
         if self.protection == Protection::Unprotected {
             return Ok(None);
         }
-        let place = Place { store: self.url(), namespace: "default".to_owned() };
         let action = match self.protection {
             Protection::Transaction => "crm-row",
             _ => "crm-ticket",
         };
-        let address = place.address(&format!("{action}/{}", self.reference()))?;
-        let store = place.look()?;
+        let address = self.place.address(&format!("{action}/{}", self.reference()))?;
+        let store = self.place.look().await?;
         let effect = store.load(&address).await?;
         Ok(effect.map(|effect| (effect, store.ground().now)))
     }
@@ -172,7 +163,8 @@ impl Scene<'_> {
             return crm::applied(self.folder, &self.reference());
         }
         // No process has the store open now.
-        let connection = rusqlite::Connection::open(self.store())?;
+        let file = self.place.file().context("a transaction is rows in a file")?;
+        let connection = rusqlite::Connection::open(file)?;
         let count = "SELECT count(*) FROM tickets WHERE reference = ?1";
         let count: i64 = connection.query_row(count, [self.reference()], |row| row.get(0))?;
         Ok(usize::try_from(count)?)

@@ -7,10 +7,13 @@ mod decisions;
 mod follows;
 mod import;
 mod lists;
+mod migrate;
+mod quarantine;
 mod refusals;
 mod run_checks;
 mod runs;
 mod shows;
+mod stages;
 mod steering;
 
 use std::fs;
@@ -87,6 +90,21 @@ impl World {
         let name = format!("crm-ticket/{key}");
         let args = ["effects", verb, &name, "--version", &version, "--reason", "as agreed"];
         self.semel(&[&args[..], how, &["--json"]].concat())
+    }
+
+    /// A store that knows `first`; an older copy of the file was put back, so that it has
+    /// forgotten `second`.
+    fn restored() -> World {
+        let world = World::new();
+        world.put_done("first");
+        let copy = world.dir.path().join("copy.db");
+        fs::copy(world.store(), &copy).expect("a backup");
+        world.put_done("second");
+        fs::copy(&copy, world.store()).expect("restored");
+        for side in ["semel.db-wal", "semel.db-shm"] {
+            let _ = fs::remove_file(world.dir.path().join(side));
+        }
+        world
     }
 
     fn state(&self, key: &str) -> String {

@@ -16,6 +16,7 @@ mod migrate;
 mod rows;
 mod run_rows;
 mod time;
+mod upkeep;
 mod writer;
 
 pub use migrate::FORMAT;
@@ -180,11 +181,6 @@ impl Postgres {
         let address = PgAddress::parse(url)?;
         let door = Door::build(&address, Arc::new(shared(&address, Clock::Real)?))?;
         migrate::migrate(&door.knock().await?).await
-    }
-
-    /// Where it is, without the password.
-    pub fn shown(&self) -> &str {
-        &self.shown
     }
 
     /// How many transactions this process has written, for benchmarks.

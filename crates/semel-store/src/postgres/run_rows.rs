@@ -17,7 +17,7 @@ use super::{Postgres, store_error};
 use crate::runs::read_run;
 use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, Store, StoreError};
 
-fn run(row: &SqlRow) -> Result<Run, StoreError> {
+pub(super) fn run(row: &SqlRow) -> Result<Run, StoreError> {
     let record: &str = get(row, 3)?;
     let run = read_run(record, get(row, 4)?, unsigned(row, 1)?)?;
     // Guards compare the columns; were they not those of the record, they would guard nothing.

@@ -18,8 +18,10 @@ mod run_rows;
 mod run_writes;
 mod runs;
 mod session;
+mod standing;
 mod transaction;
 mod turnstile;
+mod upkeep;
 mod watch;
 mod writer;
 
@@ -27,19 +29,21 @@ pub use open::FORMAT;
 pub use transaction::{TransactionError, Work};
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
-use semel_core::effect::{Ground, Quarantine};
+use semel_core::effect::Ground;
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
 
-use crate::{Audit, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError};
+use crate::{
+    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Return, Store, StoreError,
+};
 use reader::Reader;
 use session::Session;
+use standing::Standing;
 use writer::Writer;
 
 /// A ledger and its runs in a SQLite file.
@@ -48,6 +52,8 @@ pub struct Sqlite {
     /// As it was found; one that is open to write is of the newest.
     format: i64,
     shared: Arc<Shared>,
+    /// A return that whoever only looks has found, and that nobody has recorded yet.
+    foreseen: Option<Return>,
     reader: Reader,
     writer: Option<Writer>,
     session: Option<Session>,
@@ -59,20 +65,44 @@ pub struct Sqlite {
 pub(crate) struct Shared {
     clock: Clock,
     boot: u64,
-    epoch: u64,
-    quarantine: Option<Quarantine>,
-    /// The latest wall time of any commit this process has seen.
-    wall_high: AtomicI64,
+    /// The newest that any thread has read.
+    standing: RwLock<Standing>,
 }
 
 impl Shared {
     fn now(&self) -> Moment {
         let reading = self.clock.read();
-        let high = self.wall_high.load(Ordering::Relaxed);
+        let high = self.standing().wall_high;
         Moment {
             wall: Wall(reading.wall_ms),
             steady: Steady { boot: self.boot, ms: reading.boot_ms },
             wall_is_behind: reading.wall_ms + limits::WALL_SLACK_MS < high,
+        }
+    }
+
+    fn ground(&self) -> Ground {
+        let Standing { epoch, quarantine, .. } = self.standing();
+        Ground { now: self.now(), epoch, quarantine }
+    }
+
+    fn standing(&self) -> Standing {
+        *self.standing.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes up what the file says, unless another thread has read it later.
+    fn learn(&self, read: Standing) {
+        if read.is_newer(&self.standing()) {
+            let mut standing = self.standing.write().unwrap_or_else(PoisonError::into_inner);
+            if read.is_newer(&standing) {
+                *standing = read;
+            }
+        }
+    }
+
+    /// Looks where the file stands. What cannot be read is no news.
+    fn look(&self, connection: &rusqlite::Connection) {
+        if let Ok(standing) = standing::any_standing(connection) {
+            self.learn(standing);
         }
     }
 }
@@ -88,17 +118,6 @@ impl Sqlite {
         rusqlite::version()
     }
 
-    /// Reads the file page by page for damage that SQLite itself can see.
-    pub async fn check_pages(&self) -> Result<Vec<String>, StoreError> {
-        self.reader.run(rows::quick_check).await
-    }
-
-    /// Checks that the columns of each row are those its record asks for, from a cursor on.
-    /// Returns what is wrong, the effects read, and where to go on.
-    pub async fn audit(&self, after: i64, limit: usize) -> Result<Audit, StoreError> {
-        self.reader.run(move |connection| rows::audit(connection, after, limit)).await
-    }
-
     fn writer(&self) -> Result<&Writer, StoreError> {
         let closed = || StoreError::Unavailable("the store is open for reading only".into());
         self.writer.as_ref().ok_or_else(closed)
@@ -108,8 +127,7 @@ impl Sqlite {
 #[async_trait]
 impl Store for Sqlite {
     fn ground(&self) -> Ground {
-        let Shared { epoch, quarantine, .. } = *self.shared;
-        Ground { now: self.shared.now(), epoch, quarantine }
+        self.shared.ground()
     }
 
     fn clock(&self) -> &Clock {

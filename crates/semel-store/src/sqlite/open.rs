@@ -2,8 +2,7 @@
 //! went back in time since it was last seen here.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::{Arc, RwLock};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
@@ -13,19 +12,23 @@ use semel_core::time::Wall;
 use super::checkpoint::Checkpointer;
 use super::mark::{self, Mark, MarkFile};
 use super::reader::Reader;
-use super::session::{Session, random_hex};
+use super::session::Session;
+use super::standing::{self, Standing};
 use super::turnstile::Turnstile;
 use super::watch::Watcher;
 use super::writer::Writer;
 use super::{Shared, Sqlite, io_error, side_folder, store_error};
-use crate::{Access, Clock, StoreError};
+use crate::{Access, Clock, Return, StoreError, random_hex};
 
 /// The format this Semel writes: the number of its newest migration.
-pub const FORMAT: i64 = 2;
+pub const FORMAT: i64 = 3;
 
 /// Forward only: a released file never changes.
-const MIGRATIONS: [(i64, &str); 2] =
-    [(1, include_str!("migrations/001_ledger.sql")), (2, include_str!("migrations/002_runs.sql"))];
+const MIGRATIONS: [(i64, &str); 3] = [
+    (1, include_str!("migrations/001_ledger.sql")),
+    (2, include_str!("migrations/002_runs.sql")),
+    (3, include_str!("migrations/003_returns.sql")),
+];
 
 /// Marks the file as ours: "semL".
 const APPLICATION_ID: i64 = 0x7365_6d4c;
@@ -76,13 +79,14 @@ fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     let shared = Arc::new(meta.shared(clock));
     let open = || connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
     let checkpointer = Checkpointer::start(path, open()?)?;
-    let reader = Reader::start(read_only(open()?)?)?;
-    let watcher = Watcher::start(read_only(open()?)?)?;
+    let reader = Reader::start(read_only(open()?)?, shared.clone())?;
+    let watcher = Watcher::start(read_only(open()?)?, shared.clone())?;
     let writer = Writer::start(connection, turnstile, mark_file, mark, shared.clone())?;
     Ok(Sqlite {
         path: path.to_owned(),
         format: FORMAT,
         shared,
+        foreseen: None,
         reader,
         writer: Some(writer),
         session: Some(session),
@@ -108,18 +112,19 @@ fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     // The mark first: commits that come between the two reads must not look like lost ones.
     let mark = mark::peek(&side_folder(path));
     let mut meta = Meta::load(&connection).map_err(|error| store_error(&error))?;
-    if let Some(mark) = mark.filter(|mark| meta.is_behind(mark)) {
-        // Whoever opens it to write will record this; whoever looks should see it at once.
-        meta.open_quarantine(&mark, clock.read().wall_ms);
-    }
+    // Whoever opens it to write will record this; whoever looks should see it at once.
+    let behind = mark.filter(|mark| meta.is_behind(mark));
+    let foreseen = behind.map(|mark| meta.return_to(&mark, clock.read().wall_ms));
     let watching = connect()?;
     leave_untouched(&watching, true)?;
-    let watcher = Watcher::start(read_only(watching)?)?;
+    let shared = Arc::new(meta.shared(clock));
+    let watcher = Watcher::start(read_only(watching)?, shared.clone())?;
     Ok(Sqlite {
         path: path.to_owned(),
         format: found,
-        shared: Arc::new(meta.shared(clock)),
-        reader: Reader::start(connection)?,
+        reader: Reader::start(connection, shared.clone())?,
+        shared,
+        foreseen,
         writer: None,
         session: None,
         watcher,
@@ -227,59 +232,49 @@ fn migrate(connection: &mut Connection, clock: &Clock) -> rusqlite::Result<()> {
 
 struct Meta {
     store_id: String,
-    epoch: u64,
-    commits: i64,
-    wall_high: i64,
     boot_id: String,
     boot: u64,
-    quarantine: Option<Quarantine>,
+    standing: Standing,
 }
 
 impl Meta {
     fn load(connection: &Connection) -> rusqlite::Result<Meta> {
-        let text = "SELECT store_id, epoch, commits, wall_high, boot_id, boot, \
-             quarantine_opened, quarantine_recovered FROM meta";
-        connection.query_row(text, [], |row| {
-            let opened: Option<i64> = row.get(6)?;
-            let recovered: Option<i64> = row.get(7)?;
-            let quarantine = opened.zip(recovered).map(|(opened, recovered)| Quarantine {
-                opened: Wall(opened),
-                recovered: Wall(recovered),
-            });
-            Ok(Meta {
-                store_id: row.get(0)?,
-                epoch: row.get(1)?,
-                commits: row.get(2)?,
-                wall_high: row.get(3)?,
-                boot_id: row.get(4)?,
-                boot: row.get(5)?,
-                quarantine,
-            })
+        let standing = standing::any_standing(connection)?;
+        connection.query_row("SELECT store_id, boot_id, boot FROM meta", [], |row| {
+            Ok(Meta { store_id: row.get(0)?, boot_id: row.get(1)?, boot: row.get(2)?, standing })
         })
     }
 
     /// The mark remembers more than the file, or another file.
     fn is_behind(&self, mark: &Mark) -> bool {
-        mark.store_id != self.store_id || mark.commits > self.commits
+        mark.store_id != self.store_id || mark.commits > self.standing.commits
     }
 
-    fn open_quarantine(&mut self, mark: &Mark, wall_ms: i64) {
-        self.epoch = self.epoch.max(mark.epoch) + 1;
-        let recovered = Wall(self.wall_high.min(wall_ms));
+    /// The file went back behind its mark: a new epoch, in quarantine.
+    fn return_to(&mut self, mark: &Mark, wall_ms: i64) -> Return {
+        let evidence = match mark.store_id == self.store_id {
+            true => format!(
+                "the mark remembers commit {}, the file has {}",
+                mark.commits, self.standing.commits
+            ),
+            false => format!(
+                "the mark is of another file: it remembers store {}, this is {}",
+                mark.store_id, self.store_id
+            ),
+        };
+        let standing = &mut self.standing;
+        standing.epoch = standing.epoch.max(mark.epoch) + 1;
+        let recovered = Wall(standing.wall_high.min(wall_ms));
         // One that is still open keeps its earlier point: its lost tail is still lost.
-        let earlier = self.quarantine.map(|quarantine| quarantine.recovered);
+        let earlier = standing.quarantine.map(|quarantine| quarantine.recovered);
         let recovered = earlier.map_or(recovered, |earlier| earlier.min(recovered));
-        self.quarantine = Some(Quarantine { opened: Wall(wall_ms), recovered });
+        let opened = Wall(wall_ms);
+        standing.quarantine = Some(Quarantine { opened, recovered });
+        Return { epoch: standing.epoch, opened, recovered, evidence, closed: None }
     }
 
     fn shared(self, clock: Clock) -> Shared {
-        Shared {
-            clock,
-            boot: self.boot,
-            epoch: self.epoch,
-            quarantine: self.quarantine,
-            wall_high: AtomicI64::new(self.wall_high),
-        }
+        Shared { clock, boot: self.boot, standing: RwLock::new(self.standing) }
     }
 }
 
@@ -307,35 +302,27 @@ fn reconcile(
         }
     }
     if let Some(mark) = mark_file.read().filter(|mark| meta.is_behind(mark)) {
+        let found = meta.return_to(&mark, reading.wall_ms);
+        standing::record(&transaction, &found).map_err(failed)?;
         tracing::warn!(
-            remembered = mark.commits,
-            found = meta.commits,
-            "the store went back in time: quarantine opened, see docs/quarantine.md"
+            epoch = found.epoch,
+            evidence = found.evidence,
+            "the store went back in time: quarantine opened, see `semel quarantine show`"
         );
-        meta.open_quarantine(&mark, reading.wall_ms);
     }
-    meta.commits += 1;
+    meta.standing.commits += 1;
     save(&transaction, &meta).map_err(failed)?;
     transaction.commit().map_err(failed)?;
-    let mark = Mark { store_id: meta.store_id.clone(), epoch: meta.epoch, commits: meta.commits };
+    let Standing { epoch, commits, .. } = meta.standing;
+    let mark = Mark { store_id: meta.store_id.clone(), epoch, commits };
     mark_file.write(&mark)?;
     Ok((meta, mark))
 }
 
 fn save(connection: &Connection, meta: &Meta) -> rusqlite::Result<()> {
-    connection.execute(
-        "UPDATE meta SET epoch = ?1, commits = ?2, boot_id = ?3, boot = ?4, \
-         quarantine_opened = ?5, quarantine_recovered = ?6",
-        params![
-            meta.epoch,
-            meta.commits,
-            meta.boot_id,
-            meta.boot,
-            meta.quarantine.map(|quarantine| quarantine.opened.0),
-            meta.quarantine.map(|quarantine| quarantine.recovered.0),
-        ],
-    )?;
-    Ok(())
+    let Meta { boot_id, boot, standing: Standing { epoch, commits, .. }, .. } = meta;
+    let text = "UPDATE meta SET epoch = ?1, commits = ?2, boot_id = ?3, boot = ?4";
+    connection.execute(text, params![epoch, commits, boot_id, boot]).map(|_| ())
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 //! Reads run on a thread with a connection of its own, so that they neither wait for the writer
 //! nor block the caller's runtime.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::store_error;
+use super::{Shared, store_error};
 use crate::StoreError;
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
@@ -14,10 +16,13 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn start(connection: Connection) -> Result<Reader, StoreError> {
+    /// Each read also says where the file stands by then: whoever only looks, or has had nothing
+    /// to write for a while, knows it from that.
+    pub(super) fn start(connection: Connection, shared: Arc<Shared>) -> Result<Reader, StoreError> {
         let (jobs, mut inbox) = mpsc::channel::<Job>(semel_core::limits::COMMIT_QUEUE_MAX);
         let run = move || {
             while let Some(job) = inbox.blocking_recv() {
+                shared.look(&connection);
                 job(&connection);
             }
         };

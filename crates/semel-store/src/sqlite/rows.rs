@@ -7,6 +7,7 @@ use semel_core::record::Effect;
 use semel_core::time::{Steady, Wall};
 
 use super::reader::ReadError;
+use crate::upkeep::EffectColumns;
 use crate::{Audit, DueCursor, DuePage, Page, Query, Row, StoreError, read_record};
 
 /// A record as it lies in the file, not yet read.
@@ -267,42 +268,22 @@ pub(super) fn audit(connection: &Connection, after: i64, limit: usize) -> Result
     let mut rows = statement.query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
     let mut audit = Audit::default();
     while let Some(row) = rows.next()? {
-        let number: i64 = row.get("row")?;
-        audit.next = Some(number);
-        let compared = read(row).and_then(|effect| Ok((compare(row, &effect)?, effect)));
-        match compared.map_err(StoreError::from) {
-            Ok((problem, effect)) => {
-                if let Some(problem) = problem {
-                    audit.problems.push(format!("row {number} ({}): {problem}", effect.address));
-                }
-                audit.effects.push(effect);
-            }
-            Err(StoreError::Corrupt(what)) => audit.problems.push(format!("row {number}: {what}")),
-            Err(error) => return Err(error.into()),
-        }
+        let read = read(row).and_then(|effect| Ok((columns(row)?, effect)));
+        audit.take(row.get("row")?, read.map_err(StoreError::from))?;
     }
     Ok(audit)
 }
 
-/// What a column says that its record does not. The state is left out: it may lag behind time.
-fn compare(row: &SqlRow<'_>, effect: &Effect) -> rusqlite::Result<Option<String>> {
-    let address = &effect.address;
-    let text = |name: &str| row.get::<_, String>(name);
-    let named = text("namespace")? == address.namespace.as_str()
-        && text("action")? == address.action.as_str()
-        && text("key")? == address.key.as_str();
-    let numbered = row.get::<_, u32>("generation")? == effect.generation
-        && row.get::<_, u64>("version")? == effect.version;
-    let swept = row.get::<_, Option<i64>>("sweep_at")? == effect.sweep_at().map(|at| at.0);
-    let alarmed = row.get::<_, bool>("alarmed")? != effect.alarms.is_empty();
-    let state = State::parse(&text("state")?);
-    Ok(match (named, numbered, swept, alarmed, state) {
-        (false, ..) => Some("its name differs from its record".into()),
-        (_, false, ..) => Some("its generation or version differs from its record".into()),
-        (_, _, false, ..) => Some("its retention differs from its record".into()),
-        (_, _, _, false, _) => Some("its alarm mark differs from its record".into()),
-        (_, _, _, _, None) => Some("its state is none of ours".into()),
-        (true, true, true, true, Some(_)) => None,
+fn columns(row: &SqlRow<'_>) -> rusqlite::Result<EffectColumns> {
+    Ok(EffectColumns {
+        namespace: row.get("namespace")?,
+        action: row.get("action")?,
+        key: row.get("key")?,
+        generation: row.get("generation")?,
+        version: row.get("version")?,
+        state: row.get("state")?,
+        sweep_at: row.get("sweep_at")?,
+        alarmed: row.get("alarmed")?,
     })
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::open::create_private_folder;
 use super::turnstile::{lock_file, wait_for};
 use super::{io_error, side_folder};
-use crate::StoreError;
+use crate::{StoreError, random_hex};
 
 pub(super) struct Session {
     id: String,
@@ -66,11 +66,4 @@ pub(super) fn bury(path: &Path, session: &str) {
         // Another process may have been quicker.
         let _ = std::fs::remove_file(sessions(path).join(session));
     }
-}
-
-pub(super) fn random_hex() -> Result<String, StoreError> {
-    let mut bytes = [0; 16];
-    let failed = |error| StoreError::Unavailable(format!("no random numbers: {error}"));
-    getrandom::fill(&mut bytes).map_err(failed)?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

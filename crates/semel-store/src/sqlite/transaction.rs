@@ -10,10 +10,10 @@ use semel_core::limits;
 use semel_core::record::Effect;
 use tokio::sync::oneshot;
 
+use super::Sqlite;
 use super::reader::ReadError;
 use super::rows::{self, Writes};
 use super::writer::{self, Thread};
-use super::{Shared, Sqlite};
 use crate::{Row, StoreError};
 
 /// Decides on the stored effect, runs the user's statements, and returns the effect to write.
@@ -57,8 +57,8 @@ impl Thread {
         let Job { address, work, answer } = job;
         let shared = self.shared.clone();
         let mut refused = None;
-        let outcome = self.in_turn(|connection| {
-            let Shared { epoch, quarantine, .. } = *shared;
+        let outcome = self.in_turn(|connection, standing| {
+            let (epoch, quarantine) = (standing.epoch, standing.quarantine);
             let ground = Ground { now: shared.now(), epoch, quarantine };
             let stored = rows::newest(connection, &address)?.map(|row| row.read()).transpose()?;
             let worked = guarded(connection, |connection| work(stored, &ground, connection));
@@ -127,7 +127,8 @@ fn guarded(
 }
 
 /// All tables that hold what a store promises to keep.
-const OURS: [&str; 7] = ["effects", "meta", "runs", "journal", "inbox", "blobs", "blob_uses"];
+const OURS: [&str; 8] =
+    ["effects", "meta", "returns", "runs", "journal", "inbox", "blobs", "blob_uses"];
 
 /// The user's statements may do anything but change the ledger or end the transaction. Temporary
 /// tables and views are refused, too: one that is called `effects` would hide the ledger.

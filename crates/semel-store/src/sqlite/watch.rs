@@ -1,5 +1,6 @@
-//! A hint that some process has committed. While somebody waits, a thread asks SQLite every few
-//! milliseconds whether the data has changed; while nobody does, it sleeps.
+//! A hint that some process has committed, and where the file stands since. While somebody waits,
+//! a thread asks SQLite every few milliseconds whether the data has changed; while nobody does, it
+//! sleeps.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -7,6 +8,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
+use super::Shared;
 use super::reader::spawn;
 use crate::StoreError;
 
@@ -24,12 +26,15 @@ struct Inner {
 }
 
 impl Watcher {
-    pub(super) fn start(connection: Connection) -> Result<Watcher, StoreError> {
+    pub(super) fn start(
+        connection: Connection,
+        shared: Arc<Shared>,
+    ) -> Result<Watcher, StoreError> {
         let (changes, _) = watch::channel(0);
         let inner = Inner { changes, closed: Mutex::new(false), wanted: Condvar::new() };
         let inner = Arc::new(inner);
         let watched = inner.clone();
-        spawn("semel-watcher", move || watched.run(&connection))?;
+        spawn("semel-watcher", move || watched.run(&connection, &shared))?;
         Ok(Watcher { inner })
     }
 
@@ -50,7 +55,7 @@ impl Drop for Watcher {
 }
 
 impl Inner {
-    fn run(&self, connection: &Connection) {
+    fn run(&self, connection: &Connection, shared: &Shared) {
         let mut seen = None;
         while self.wait_until_wanted() {
             let version = connection.query_row("PRAGMA data_version", [], |row| row.get(0));
@@ -58,6 +63,8 @@ impl Inner {
             let version: Option<i64> = version.ok();
             if seen != version {
                 seen = version;
+                // Before the hint: whoever wakes decides upon the quarantine as it is now.
+                shared.look(connection);
                 self.changes.send_modify(|count| *count += 1);
             }
             std::thread::sleep(LOOK_EVERY);

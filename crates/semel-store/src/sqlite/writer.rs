@@ -2,9 +2,8 @@
 //! callers share one sync of the disk.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 use semel_core::limits;
 use tokio::sync::{mpsc, oneshot};
 
@@ -12,9 +11,10 @@ use super::apply::{Applied, Applier};
 use super::mark::{Mark, MarkFile};
 use super::reader::{ReadError, spawn};
 use super::rows::Stored;
+use super::standing::{self, Closing, Standing};
 use super::turnstile::Turnstile;
 use super::{Shared, stop_if_the_disk_failed, store_error, transaction};
-use crate::{Batch, CommitError, StoreError};
+use crate::{Batch, Closed, CommitError, StoreError};
 
 type Answer = oneshot::Sender<Result<Applied, StoreError>>;
 
@@ -22,6 +22,8 @@ pub(super) enum Job {
     Commit(Batch, Answer),
     /// Runs alone, in a transaction of its own.
     Transaction(transaction::Job),
+    /// Ends the quarantine of an epoch, alone, too.
+    Close(u64, Closed, oneshot::Sender<Result<Closing, StoreError>>),
 }
 
 /// The handle to the writer thread.
@@ -58,6 +60,17 @@ impl Writer {
         }
     }
 
+    /// Ends the quarantine of an epoch, durably.
+    pub(super) async fn close_quarantine(
+        &self,
+        epoch: u64,
+        closed: Closed,
+    ) -> Result<Closing, CommitError> {
+        let (answer, answered) = oneshot::channel();
+        self.send(Job::Close(epoch, closed, answer)).await?;
+        Ok(answered.await.map_err(|_| CommitError::Unknown)??)
+    }
+
     pub(super) async fn send(&self, job: Job) -> Result<(), StoreError> {
         self.jobs.send(job).await.map_err(|_| gone())
     }
@@ -90,6 +103,10 @@ impl Thread {
                         self.commit_group(std::mem::take(&mut group));
                         self.commit_transaction(job);
                     }
+                    Job::Close(epoch, closed, answer) => {
+                        self.commit_group(std::mem::take(&mut group));
+                        let _ = answer.send(self.close(epoch, &closed));
+                    }
                 }
             }
             self.commit_group(group);
@@ -102,9 +119,9 @@ impl Thread {
             return;
         }
         let shared = self.shared.clone();
-        let outcome = self.in_turn(|connection| {
+        let outcome = self.in_turn(|connection, standing| {
             let mut results = Vec::with_capacity(group.len());
-            let mut applier = Applier::prepare(connection, shared.now().steady, shared.epoch)?;
+            let mut applier = Applier::prepare(connection, shared.now().steady, standing.epoch)?;
             for (batch, _) in &group {
                 results.push(applier.apply(batch)?);
             }
@@ -126,10 +143,21 @@ impl Thread {
         }
     }
 
-    /// Takes a turn, runs `work` in a transaction and commits it if it wrote anything.
+    fn close(&mut self, epoch: u64, closed: &Closed) -> Result<Closing, StoreError> {
+        self.in_turn(|connection, standing| {
+            let closing = standing::close(connection, epoch, closed)?;
+            if closing == Closing::Done {
+                standing.quarantine = None;
+            }
+            Ok((closing, closing == Closing::Done))
+        })
+    }
+
+    /// Takes a turn, runs `work` in a transaction and commits it if it wrote anything. `work` is
+    /// told where the file stands and may move it; so is the whole process afterwards.
     pub(super) fn in_turn<T>(
         &mut self,
-        work: impl FnOnce(&mut Connection) -> Result<(T, bool), ReadError>,
+        work: impl FnOnce(&mut Connection, &mut Standing) -> Result<(T, bool), ReadError>,
     ) -> Result<T, StoreError> {
         if let Some(damage) = &self.damage {
             return Err(damage.clone());
@@ -139,24 +167,31 @@ impl Thread {
         let connection = &mut self.connection;
         let done = (|| {
             connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-            let (value, wrote) = work(connection)?;
+            let mut standing = standing::standing(connection)?;
+            let (value, wrote) = work(connection, &mut standing)?;
             if !wrote {
                 // A statement of the user may have rolled back already.
                 if !connection.is_autocommit() {
                     connection.prepare_cached("ROLLBACK")?.execute([])?;
                 }
-                return Ok((value, None));
+                return Ok((value, standing, wrote));
             }
-            connection.prepare_cached(COUNT)?.execute([now.wall.0])?;
-            let commits = connection.prepare_cached(COUNTED)?.query_row([], read_count)?;
+            standing.commits += 1;
+            standing.wall_high = standing.wall_high.max(now.wall.0);
+            let counted = params![standing.commits, standing.wall_high];
+            connection.prepare_cached(COUNT)?.execute(counted)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
-            Ok((value, Some(commits)))
+            Ok((value, standing, wrote))
         })();
         match done {
-            Ok((value, None)) => Ok(value),
-            Ok((value, Some((commits, wall_high)))) => {
-                self.mark.commits = commits;
-                self.shared.wall_high.fetch_max(wall_high, Ordering::Relaxed);
+            Ok((value, standing, false)) => {
+                self.shared.learn(standing);
+                Ok(value)
+            }
+            Ok((value, standing, true)) => {
+                self.shared.learn(standing);
+                self.mark.epoch = standing.epoch;
+                self.mark.commits = standing.commits;
                 // The commit stands; a mark that cannot be written only weakens a warning.
                 if let Err(error) = self.mark_file.write(&self.mark) {
                     tracing::warn!(%error, "the mark beside the store was not written");
@@ -186,11 +221,4 @@ fn give_up(
     error
 }
 
-const COUNT: &str = "UPDATE meta SET commits = commits + 1, wall_high = max(wall_high, ?1)";
-
-/// Not `RETURNING`: that makes and drops a temporary table, which costs more than ten rows.
-const COUNTED: &str = "SELECT commits, wall_high FROM meta";
-
-fn read_count(row: &rusqlite::Row<'_>) -> rusqlite::Result<(i64, i64)> {
-    Ok((row.get(0)?, row.get(1)?))
-}
+const COUNT: &str = "UPDATE meta SET commits = ?1, wall_high = ?2";

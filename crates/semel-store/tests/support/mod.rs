@@ -17,7 +17,7 @@ use semel_store::Access;
 use semel_store::conformance::{self, Subject};
 use semel_store::postgres::Postgres;
 use semel_store::sqlite::Sqlite;
-use semel_store::{Clock, CommitError, ManualClock, Query, Store, StoreError};
+use semel_store::{Clock, CommitError, ManualClock, Query, Store, StoreError, Upkeep};
 
 /// A wall time to start manual clocks at.
 pub(crate) const WALL_MS: i64 = 1_790_000_000_000;
@@ -88,6 +88,35 @@ impl Folder {
         let busy = connection.query_row(fold, [], |row| row.get::<_, bool>(0));
         assert_eq!(busy, Ok(false), "the log was not copied");
     }
+}
+
+/// The migrations, as they were released.
+const MIGRATIONS: [&str; 2] = [
+    include_str!("../../src/sqlite/migrations/001_ledger.sql"),
+    include_str!("../../src/sqlite/migrations/002_runs.sql"),
+];
+
+/// A closed store of an older format that holds the effect `k`.
+pub(crate) fn old_store(format: usize) -> Folder {
+    let folder = Folder::new();
+    let store = folder.open();
+    block_on(put(&store, "k", 10)).expect("a new key");
+    folder.close_and_fold(store);
+    let new = folder.path().join("new.db");
+    std::fs::rename(folder.store(), &new).expect("it is moved away");
+    let old = rusqlite::Connection::open(folder.store()).expect("a database");
+    old.execute_batch(&MIGRATIONS[..format].concat()).expect("the older format");
+    let copy = format!(
+        "ATTACH '{}' AS new; INSERT INTO effects SELECT * FROM new.effects; \
+         INSERT INTO meta SELECT *, NULL, NULL FROM new.meta; DETACH new; \
+         PRAGMA application_id = {}; PRAGMA user_version = {format}",
+        new.display(),
+        0x7365_6d4c
+    );
+    old.execute_batch(&copy).expect("what was in it");
+    drop(old);
+    std::fs::remove_file(new).expect("it was there");
+    folder
 }
 
 /// The files that this process holds open.

@@ -40,7 +40,7 @@ pub(super) fn json_of(text: &str) -> Result<Json, Failed> {
 
 async fn ls(place: &Place, options: &args::RunLs, printer: &Printer) -> Result<(), Failed> {
     let query = query(place, options)?;
-    let engine = place.engine_to_look()?;
+    let engine = place.engine_to_look().await?;
     let page = engine.runs(&query).await?;
     let now = engine.store().ground().now;
     let views: Vec<_> = page.runs.iter().map(|run| run_view(run, &now)).collect();
@@ -123,7 +123,7 @@ async fn start(place: &Place, options: &args::RunStart, printer: &Printer) -> Re
         window_ms: limits::WINDOW_MS,
         deadline_ms: deadline_ms.map_err(too_odd)?,
     };
-    let engine = place.engine_to_decide()?;
+    let engine = place.engine_to_decide().await?;
     let started = engine.start_run(ask).await.map_err(Failed::about_run)?;
     let (id, attached) = (started.run.id.clone(), started.attached);
     let ended = match options.wait {
@@ -191,7 +191,7 @@ async fn decide(
 ) -> Result<(), Failed> {
     let args::Operator { actor, reason } = &options.operator;
     let (namespace, id) = (place.namespace()?, place.run_id(&options.run)?);
-    let engine = place.engine_to_decide()?;
+    let engine = place.engine_to_decide().await?;
     let decided = match verb {
         Verb::Cancel => engine.cancel_run(&namespace, &id, actor, reason).await,
         Verb::Retry => engine.retry_run(&namespace, &id, actor, reason).await,
@@ -203,7 +203,7 @@ async fn decide(
 async fn skip(place: &Place, options: &args::RunSkip, printer: &Printer) -> Result<(), Failed> {
     let args::Operator { actor, reason } = &options.operator;
     let value = json_of(&options.value)?;
-    let (engine, id) = (place.engine_to_decide()?, place.run_id(&options.run)?);
+    let (engine, id) = (place.engine_to_decide().await?, place.run_id(&options.run)?);
     let (namespace, step) = (place.namespace()?, &options.step);
     let decided = engine.skip_step(&namespace, &id, step, &value, actor, reason).await;
     print_decided(&engine, decided, printer)

@@ -27,7 +27,7 @@ pub(super) async fn show(
     printer: &Printer,
 ) -> Result<(), Failed> {
     let id = place.run_id(&options.run)?;
-    let engine = place.engine_to_look()?;
+    let engine = place.engine_to_look().await?;
     let run = engine.run(&place.namespace()?, &id).await.map_err(Failed::about_run)?;
     let mut reader = Reader::of(&run);
     // The row was read first: an end that it tells is in the journal by now.

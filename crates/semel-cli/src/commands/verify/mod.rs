@@ -11,7 +11,6 @@ use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::verify::check;
-use semel_store::Store;
 use serde::Serialize;
 use serde_json::json;
 
@@ -40,7 +39,7 @@ struct Verified {
 }
 
 pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> {
-    let store = place.look()?;
+    let store = place.look().await?;
     let mut verified = Verified::default();
     for problem in store.check_pages().await? {
         verified.find("I31", None, problem);
@@ -67,7 +66,7 @@ pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> 
         after = next;
     }
     verified.check_generations();
-    runs::check_all(&store, &mut verified, &progress).await?;
+    runs::check_all(store.as_ref(), &mut verified, &progress).await?;
     progress.finish_and_clear();
     report(&verified, printer)
 }

@@ -6,8 +6,7 @@ use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::limits;
 use semel_core::run::{On, Run, State, Wait};
 use semel_core::verify::{Violation, Waker, check_run, check_wait};
-use semel_store::sqlite::Sqlite;
-use semel_store::{Runs, Store};
+use semel_store::Upkeep;
 
 use super::Verified;
 use crate::exit::Failed;
@@ -16,7 +15,7 @@ use crate::exit::Failed;
 const LOOKS: usize = 5;
 
 pub(super) async fn check_all(
-    store: &Sqlite,
+    store: &dyn Upkeep,
     verified: &mut Verified,
     progress: &ProgressBar,
 ) -> Result<(), Failed> {
@@ -51,7 +50,7 @@ pub(super) async fn check_all(
 
 /// Row, journal and ledger are read one after the other while workers go on: what does not fit
 /// counts only when the row is still the same afterwards.
-async fn look(store: &Sqlite, mut run: Run) -> Result<Vec<Violation>, Failed> {
+async fn look(store: &dyn Upkeep, mut run: Run) -> Result<Vec<Violation>, Failed> {
     for _ in 0..LOOKS {
         let found = check_once(store, &run).await?;
         if found.is_empty() {
@@ -67,7 +66,7 @@ async fn look(store: &Sqlite, mut run: Run) -> Result<Vec<Violation>, Failed> {
     Ok(Vec::new())
 }
 
-async fn check_once(store: &Sqlite, run: &Run) -> Result<Vec<Violation>, Failed> {
+async fn check_once(store: &dyn Upkeep, run: &Run) -> Result<Vec<Violation>, Failed> {
     let last = store.last_entry(run.number).await?;
     // An entry that cannot be read is not what a journal may end in; the audit says so, too.
     let last = last.and_then(|inked| journal::decode(&inked.text).ok()).map(|entry| entry.event);
@@ -85,7 +84,11 @@ async fn check_once(store: &Sqlite, run: &Run) -> Result<Vec<Violation>, Failed>
     Ok(found)
 }
 
-async fn check_waker(store: &Sqlite, run: &Run, wait: &Wait) -> Result<Option<Violation>, Failed> {
+async fn check_waker(
+    store: &dyn Upkeep,
+    run: &Run,
+    wait: &Wait,
+) -> Result<Option<Violation>, Failed> {
     match &wait.on {
         On::Timer | On::Retry => Ok(None),
         On::Signal(name) => {
@@ -106,7 +109,7 @@ async fn check_waker(store: &Sqlite, run: &Run, wait: &Wait) -> Result<Option<Vi
 
 /// Whether a run was woken and only not taken yet. Where more are due than one look shows, it may
 /// be among them.
-async fn may_be_due(store: &Sqlite, run: &Run) -> Result<bool, Failed> {
+async fn may_be_due(store: &dyn Upkeep, run: &Run) -> Result<bool, Failed> {
     let due = store.due_runs(&run.lane(), limits::PAGE_ROWS_MAX).await?.runs;
     Ok(due.len() == limits::PAGE_ROWS_MAX || due.iter().any(|one| one.number == run.number))
 }

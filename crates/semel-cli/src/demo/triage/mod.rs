@@ -15,7 +15,7 @@ use semel_store::RunQuery;
 use serde::Serialize;
 use tokio::process::Command;
 
-use super::process::{Crm, Server, kill, semel};
+use super::process::{Crm, Server, kill, semel_on};
 use super::tell;
 use crate::commands::Place;
 use crate::exit::Failed;
@@ -47,6 +47,7 @@ impl Outcome {
 }
 
 pub(super) struct Scene<'a> {
+    pub(super) place: Place,
     pub(super) folder: &'a Path,
     pub(super) crm: &'a Crm,
     pub(super) printer: &'a Printer,
@@ -87,13 +88,9 @@ impl Scene<'_> {
         tell(self.printer, text);
     }
 
-    fn url(&self) -> String {
-        format!("sqlite:{}", self.folder.join("triage.db").display())
-    }
-
     fn worker(&self, model: &str, mail: &str, die_at: Option<&str>) -> anyhow::Result<Command> {
-        let mut command = semel()?;
-        command.args(["--store", &self.url(), "demo-triage-worker", REQUEST]);
+        let mut command = semel_on(&self.place)?;
+        command.args(["demo-triage-worker", REQUEST]);
         command.args(["--model", model, "--crm", &self.crm.url, "--mail", mail]);
         command.env_remove(points::DIE_AT).stdout(Stdio::null()).stderr(Stdio::null());
         if let Some(point) = die_at {
@@ -104,9 +101,10 @@ impl Scene<'_> {
 
     /// Destinations are counted in their own files, the run in its journal.
     async fn count(&self) -> Result<Outcome, Failed> {
-        let place = Place { store: self.url(), namespace: "default".to_owned() };
-        let engine = place.engine_to_look()?;
-        let runs = engine.runs(&RunQuery::everywhere(10)).await?.runs;
+        let engine = self.place.engine_to_look().await?;
+        let namespace = Some(self.place.namespace.clone());
+        let query = RunQuery { namespace, ..RunQuery::everywhere(10) };
+        let runs = engine.runs(&query).await?.runs;
         let run = runs.first().context("the run")?;
         let entries = engine.journal(run).await?;
         let events = entries.iter().filter_map(|inked| journal::decode(&inked.text).ok());

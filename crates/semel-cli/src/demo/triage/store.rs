@@ -8,7 +8,6 @@ use semel_core::journal::{self, Event};
 use semel_core::key::Address;
 use semel_core::record::Effect;
 use semel_core::run::Run;
-use semel_store::sqlite::Sqlite;
 use semel_store::{
     Batch, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns, Inked, Page, Query, RunPage,
     RunQuery, Runs, Store, StoreError, Write,
@@ -18,7 +17,7 @@ use tokio::sync::watch;
 use super::points::Points;
 
 pub(super) struct Pointed {
-    pub(super) store: Sqlite,
+    pub(super) store: Arc<dyn Store>,
     pub(super) points: Arc<Points>,
 }
 

@@ -8,8 +8,6 @@ use futures_util::future::try_join_all;
 use semel::Semel;
 use semel_engine::Engine;
 use semel_store::Access;
-use semel_store::Clock;
-use semel_store::sqlite::Sqlite;
 use serde_json::json;
 use triage::{Inbound, Outcome, Services, Settings, triage};
 
@@ -51,7 +49,7 @@ pub(crate) async fn run(place: &Place, options: &Options, printer: &Printer) -> 
         Some(points) => {
             let points = Arc::new(points);
             stand_between(&mut settings, &points).await?;
-            let store = Sqlite::open(&place.path()?, Access::ReadWrite, Clock::Real)?;
+            let store = place.open(Access::ReadWrite).await?.store();
             let name = format!("triage:{}", std::process::id());
             let engine = Engine::new(Arc::new(Pointed { store, points }), name)?;
             engine.start();
