@@ -1,7 +1,7 @@
 //! The rows that a group of batches touches, read into the model. Rows that may be written are
 //! locked, in the order of their names, so that two groups never wait for each other in a circle.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use semel_core::effect::State;
 use semel_core::journal::Link;
@@ -13,7 +13,57 @@ use tokio_postgres::types::Type;
 
 use super::connect::Session;
 use crate::model::Rows;
-use crate::{Batch, Delivery, Row, RunRow, StoreError, Write};
+use crate::{Append, Batch, Delivery, Row, RunRow, StoreError, Write};
+
+/// An entry of a journal, by its place and its link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) seq: u64,
+    pub(super) link: Link,
+}
+
+/// The last entries that this process has written. An entry never changes, so whoever follows one
+/// of them need not ask whether it is there.
+#[derive(Default)]
+pub(super) struct Ends {
+    epoch: u64,
+    ends: HashMap<i64, End>,
+}
+
+/// More runs than a process advances at once.
+const ENDS_MAX: usize = 4 * semel_core::limits::RUNS_HELD_MAX;
+
+impl Ends {
+    fn is(&self, run: i64, end: End) -> bool {
+        self.ends.get(&run) == Some(&end)
+    }
+
+    /// Notes what was committed in an epoch.
+    pub(super) fn note(&mut self, epoch: u64, writes: &[Write]) {
+        if self.epoch != epoch || self.ends.len() > ENDS_MAX {
+            *self = Ends { epoch, ends: HashMap::new() };
+        }
+        for write in writes {
+            match write {
+                Write::Append(append) => {
+                    let end = End { seq: append.seq, link: append.link };
+                    self.ends.insert(append.run, end);
+                }
+                Write::UpdateRun(row) if row.state.is_final() => {
+                    self.ends.remove(&row.number);
+                }
+                Write::DropRun { number, .. } => {
+                    self.ends.remove(number);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.ends.clear();
+    }
+}
 
 /// What a group asks about.
 #[derive(Default)]
@@ -31,11 +81,51 @@ pub(super) struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    pub(super) fn of(batches: &'a [Batch]) -> Wanted<'a> {
+    /// Everything that the guards of these batches look at.
+    pub(super) fn all(batches: &'a [Batch]) -> Wanted<'a> {
         let mut wanted = Wanted::default();
         let writes = batches.iter().flat_map(|batch| batch.writes.iter());
         writes.for_each(|write| wanted.add(write));
         wanted
+    }
+
+    /// Without what this process knows, and what a unique index says as well: that a place in a
+    /// journal, or the name of a new run, is free. Returns the entries that are known.
+    pub(super) fn unknown(batches: &'a [Batch], ends: &Ends) -> (Wanted<'a>, Vec<(i64, End)>) {
+        let (mut wanted, mut known) = (Wanted::default(), Vec::new());
+        let mut new: HashMap<(i64, u64), Link> = HashMap::new();
+        for write in batches.iter().flat_map(|batch| batch.writes.iter()) {
+            match write {
+                Write::StartRun(_) => {}
+                Write::Append(append) => {
+                    let Append { run, seq, after, link, .. } = append;
+                    new.insert((*run, *seq), *link);
+                    let Some(before) = seq.checked_sub(1) else { continue };
+                    let end = End { seq: before, link: *after };
+                    if new.get(&(*run, before)) == Some(after) {
+                        // Written by this very group, or refused with what follows it.
+                    } else if ends.is(*run, end) {
+                        known.push((*run, end));
+                    } else {
+                        wanted.entries.insert((*run, signed(before)));
+                    }
+                }
+                _ => wanted.add(write),
+            }
+        }
+        (wanted, known)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        let Wanted { effects, runs, names, held, entries, deliveries, inboxes, uses } = self;
+        effects.is_empty()
+            && runs.is_empty()
+            && names.is_empty()
+            && held.is_empty()
+            && entries.is_empty()
+            && deliveries.is_empty()
+            && inboxes.is_empty()
+            && uses.is_empty()
     }
 
     fn add(&mut self, write: &'a Write) {
@@ -137,6 +227,7 @@ pub(super) const STATEMENTS: [(&str, &[Type]); 7] = [
 ];
 
 /// The answers to what was asked, still as Postgres gave them.
+#[derive(Default)]
 pub(super) struct Found {
     effects: Vec<SqlRow>,
     runs: Vec<SqlRow>,
@@ -220,7 +311,7 @@ pub(super) async fn ask(
 
 impl Found {
     /// Everything, as the model knows it.
-    pub(super) fn rows(&self, boot: u64) -> Result<Rows, StoreError> {
+    pub(super) fn rows(&self, boot: u64, known: &[(i64, End)]) -> Result<Rows, StoreError> {
         let mut rows = Rows::tracking();
         // Rows that are new get numbers below all that are there.
         rows.last_row = i64::MIN;
@@ -232,6 +323,9 @@ impl Found {
             let row = run(found, boot)?;
             rows.runs.names.load((row.namespace.clone(), row.id.clone()), row.number);
             rows.runs.runs.load(row.number, row);
+        }
+        for (run, end) in known {
+            rows.runs.journal.load((*run, end.seq), (end.link, String::new()));
         }
         for found in &self.entries {
             let (run, seq) = (get(found, 0)?, unsigned(found, 1)?);

@@ -23,7 +23,7 @@ pub use migrate::FORMAT;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use semel_core::effect::Ground;
@@ -63,6 +63,8 @@ pub(crate) struct Shared {
     /// `None` before the first connection.
     meta: RwLock<Option<Known>>,
     memory: memory::Memory,
+    /// The ends of the journals that this process writes.
+    ends: Mutex<load::Ends>,
     /// Names this process where it leaves a note in the store.
     worker: String,
     /// How many transactions this process has written.
@@ -216,6 +218,7 @@ fn shared(address: &PgAddress, clock: Clock) -> Result<Shared, StoreError> {
         time: ServerTime::new(clock),
         meta: RwLock::default(),
         memory: memory::Memory::default(),
+        ends: Mutex::default(),
         worker,
         commits: AtomicU64::new(0),
     })
@@ -279,6 +282,10 @@ impl Store for Postgres {
     fn hints(&self) -> watch::Receiver<u64> {
         self.hints.subscribe()
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sorts Postgres' errors by what the caller may do.

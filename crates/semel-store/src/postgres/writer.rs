@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use semel_core::effect::Ground;
 use semel_core::limits;
@@ -14,14 +14,16 @@ use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio_postgres::error::SqlState;
 
 use super::connect::{Door, Session};
-use super::flush::Flush;
-use super::load::{self, Wanted};
-use super::{meta, store_error};
+use super::flush::{Flush, Sent};
+use super::load::{self, End, Found, Wanted};
+use super::{lock, meta, store_error};
 use crate::model::{Applied, Rows};
 use crate::{Batch, CommitError, StoreError, Write, read_record};
 
 /// How many groups of one process are on their way at once.
 const GROUPS: usize = 1;
+/// How many groups are looked at in full after an index refused a row that was taken for new.
+const CARE: u32 = 64;
 /// How often a group is tried anew when another process was quicker with one of its rows.
 const RACES_MAX: usize = 20;
 
@@ -45,8 +47,9 @@ impl Writer {
     pub(super) fn start(door: &Door, bell: Arc<Notify>) -> Writer {
         let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
         let inbox = Arc::new(Mutex::new(inbox));
+        let care = Arc::new(AtomicU32::new(0));
         for _ in 0..GROUPS {
-            let task = Task { door: door.clone(), bell: bell.clone() };
+            let task = Task { door: door.clone(), bell: bell.clone(), care: care.clone() };
             tokio::spawn(task.run(inbox.clone()));
         }
         Writer { jobs }
@@ -65,6 +68,8 @@ impl Writer {
 struct Task {
     door: Door,
     bell: Arc<Notify>,
+    /// How many more groups are looked at in full.
+    care: Arc<AtomicU32>,
 }
 
 impl Task {
@@ -111,16 +116,21 @@ impl Task {
     }
 
     async fn commit_group(&self, batches: &[Batch]) -> Result<Vec<Applied>, Stop> {
-        for _ in 0..RACES_MAX {
+        for tries in 0..RACES_MAX {
             let session = self.door.enter().await.map_err(Stop::Failed)?;
-            match try_group(&session, batches).await {
-                Ok(applied) => {
-                    self.tell(&session, batches, &applied);
+            // What an index refused is looked at; so are the groups that come next.
+            let is_careful = tries > 0 || self.care.load(Ordering::Relaxed) > 0;
+            match try_group(&session, batches, is_careful).await {
+                Ok((applied, epoch)) => {
+                    let less = |care: u32| care.checked_sub(1);
+                    let _ = self.care.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+                    self.tell(&session, epoch, batches, &applied);
                     return Ok(applied);
                 }
-                Err(Stop::Raced) => {}
+                Err(Stop::Raced) => self.care.store(CARE, Ordering::Relaxed),
                 Err(stop @ Stop::Blocked(_)) => return Err(stop),
                 Err(stop @ (Stop::Unknown | Stop::Failed(_))) => {
+                    lock(&session.shared().ends).forget();
                     session.discard();
                     return Err(stop);
                 }
@@ -130,13 +140,14 @@ impl Task {
     }
 
     /// Remembers what was written, and rings for those who wait elsewhere.
-    fn tell(&self, session: &Session, batches: &[Batch], applied: &[Applied]) {
+    fn tell(&self, session: &Session, epoch: u64, batches: &[Batch], applied: &[Applied]) {
         let shared = session.shared();
-        let ground = shared.ground();
+        let wall = shared.ground().now.wall;
         let mut rings = false;
         for (batch, applied) in batches.iter().zip(applied) {
             if matches!(applied, Applied::Written) {
-                shared.memory.note(ground.epoch, &batch.writes, ground.now.wall);
+                shared.memory.note(epoch, &batch.writes, wall);
+                lock(&shared.ends).note(epoch, &batch.writes);
                 rings |= batch.writes.iter().any(may_be_awaited);
             }
         }
@@ -188,33 +199,103 @@ fn answer(applied: Applied) -> Result<(), CommitError> {
     }
 }
 
-/// One transaction: look, apply, write.
-async fn try_group(session: &Session, batches: &[Batch]) -> Result<Vec<Applied>, Stop> {
-    let (mut rows, ground) = look(session, batches).await?;
-    let applied: Vec<Applied> =
-        batches.iter().map(|batch| rows.apply(&batch.writes, &ground)).collect();
-    let written = batches.iter().zip(&applied);
-    let written = written.filter(|(_, applied)| matches!(applied, Applied::Written));
-    let dropped: BTreeSet<i64> = written
-        .flat_map(|(batch, _)| batch.writes.iter())
-        .filter_map(|write| match write {
-            Write::DropRun { number, .. } => Some(*number),
-            _ => None,
-        })
-        .collect();
+/// One transaction: look, apply, write. What is known needs no look.
+async fn try_group(
+    session: &Session,
+    batches: &[Batch],
+    is_careful: bool,
+) -> Result<(Vec<Applied>, u64), Stop> {
+    let shared = session.shared();
+    let (wanted, known) = match is_careful {
+        true => (Wanted::all(batches), Vec::new()),
+        false => Wanted::unknown(batches, &lock(&shared.ends)),
+    };
+    if wanted.is_empty() {
+        return write_at_once(session, batches, &known).await;
+    }
+    let (found, ground) = look(session, &wanted).await?;
+    let mut rows = found.rows(ground.now.steady.boot, &known).map_err(Stop::Failed)?;
+    let (applied, dropped) = apply(&mut rows, batches, &ground);
+    let raced = !is_careful && is_unsure(batches, &applied);
     let flush = Flush::of(&rows, &dropped);
-    if flush.is_empty() {
+    if raced || flush.is_empty() {
         let ended = session.client().batch_execute("ROLLBACK").await;
         ended.map_err(|error| Stop::Failed(store_error(&error)))?;
-        return Ok(applied);
+        return if raced { Err(Stop::Raced) } else { Ok((applied, ground.epoch)) };
     }
     // Nothing was asked to commit yet: a failure here has written nothing.
     flush.prepare(session).await.map_err(|error| Stop::Failed(store_error(&error)))?;
-    let sent = flush.send(session).await;
+    committed(session, flush.send(session).await)?;
+    Ok((applied, ground.epoch))
+}
+
+/// All guards hold by what is known: everything goes out in one go. Only entries and new runs are
+/// written so, and a unique index has the last word on both.
+async fn write_at_once(
+    session: &Session,
+    batches: &[Batch],
+    known: &[(i64, End)],
+) -> Result<(Vec<Applied>, u64), Stop> {
+    let shared = session.shared();
+    let ground = shared.ground();
+    let rows = Found::default().rows(ground.now.steady.boot, known);
+    let mut rows = rows.map_err(Stop::Failed)?;
+    let (applied, dropped) = apply(&mut rows, batches, &ground);
+    if is_unsure(batches, &applied) {
+        return Err(Stop::Raced);
+    }
+    let flush = Flush::of(&rows, &dropped);
+    if flush.is_empty() {
+        return Ok((applied, ground.epoch));
+    }
+    let failed = |error: tokio_postgres::Error| Stop::Failed(store_error(&error));
+    session.prepare(&[(meta::HEAD, &[])]).await.map_err(failed)?;
+    flush.prepare(session).await.map_err(failed)?;
+    let asked_ms = shared.time.local_ms();
+    let (begun, head, sent) = tokio::join!(
+        session.client().batch_execute("BEGIN"),
+        session.query(meta::HEAD, &[]),
+        flush.send(session),
+    );
+    committed(session, sent)?;
+    // It is committed; what the server told along the way is only good to know.
+    if let (Ok(()), Ok(head)) = (begun, head)
+        && let Some(Ok((meta, reading))) = head.first().map(meta::read_head)
+    {
+        shared.learn(meta, reading, asked_ms);
+    }
+    Ok((applied, ground.epoch))
+}
+
+fn apply(rows: &mut Rows, batches: &[Batch], ground: &Ground) -> (Vec<Applied>, BTreeSet<i64>) {
+    let applied: Vec<Applied> =
+        batches.iter().map(|batch| rows.apply(&batch.writes, ground)).collect();
+    let written = batches.iter().zip(&applied);
+    let written = written.filter(|(_, applied)| matches!(applied, Applied::Written));
+    let dropped =
+        written.flat_map(|(batch, _)| batch.writes.iter()).filter_map(|write| match write {
+            Write::DropRun { number, .. } => Some(*number),
+            _ => None,
+        });
+    let dropped = dropped.collect();
+    (applied, dropped)
+}
+
+/// Whether a refusal may be wrong: of what was not looked at, nobody knows whether it is there.
+fn is_unsure(batches: &[Batch], applied: &[Applied]) -> bool {
+    let refused = batches.iter().zip(applied).filter(|(_, applied)| match applied {
+        Applied::Written => false,
+        Applied::Already | Applied::Stale(_) => true,
+    });
+    let mut writes = refused.flat_map(|(batch, _)| batch.writes.iter());
+    writes.any(|write| matches!(write, Write::StartRun(_) | Write::Append(_)))
+}
+
+fn committed(session: &Session, sent: Sent) -> Result<(), Stop> {
     match (sent.written, sent.committed) {
         (Ok(_), Ok(())) => {
             session.shared().commits.fetch_add(1, Ordering::Relaxed);
-            Ok(applied)
+            Ok(())
         }
         // The server answered that a statement failed: it undid everything, whatever came behind.
         (Err(error), Ok(())) if error.as_db_error().is_some() => Err(stop(&error)),
@@ -224,17 +305,16 @@ async fn try_group(session: &Session, batches: &[Batch]) -> Result<Vec<Applied>,
 }
 
 /// Begins the transaction and reads, in one go, what the batches touch.
-async fn look(session: &Session, batches: &[Batch]) -> Result<(Rows, Ground), Stop> {
+async fn look(session: &Session, wanted: &Wanted<'_>) -> Result<(Found, Ground), Stop> {
     let shared = session.shared();
     let failed = |error: tokio_postgres::Error| Stop::Failed(store_error(&error));
     session.prepare(&load::STATEMENTS).await.map_err(failed)?;
     session.prepare(&[(meta::HEAD, &[])]).await.map_err(failed)?;
-    let wanted = Wanted::of(batches);
     let asked_ms = shared.time.local_ms();
     let (begun, head, found) = tokio::join!(
         session.client().batch_execute("BEGIN"),
         session.query(meta::HEAD, &[]),
-        load::ask(session, &wanted),
+        load::ask(session, wanted),
     );
     begun.map_err(failed)?;
     let head = head.map_err(failed)?;
@@ -248,11 +328,10 @@ async fn look(session: &Session, batches: &[Batch]) -> Result<(Rows, Ground), St
     };
     let head = head.first().ok_or_else(|| Stop::Failed(StoreError::Corrupt("no meta".into())))?;
     let (meta, reading) = meta::read_head(head).map_err(failed)?;
-    let (boot, epoch, quarantine) = (meta.boot, meta.epoch, meta.quarantine);
+    let (epoch, quarantine) = (meta.epoch, meta.quarantine);
     shared.learn(meta, reading, asked_ms);
-    let rows = found.rows(boot).map_err(Stop::Failed)?;
     // By what this very transaction has read: others may have learned more meanwhile.
-    Ok((rows, Ground { epoch, quarantine, ..shared.ground() }))
+    Ok((found, Ground { epoch, quarantine, ..shared.ground() }))
 }
 
 /// What an answer of the server means for a group.
