@@ -259,7 +259,9 @@ impl Code {
                 "run `semel migrate --store …` once, with the role that owns the schema"
             }
             Code::StoreUrlInvalid => "write the store as sqlite:path/to/file.db",
-            Code::StoreMissing => "name an existing store with --store or SEMEL_STORE",
+            Code::StoreMissing => {
+                "name an existing store by --store, or create it: `semel migrate`"
+            }
             Code::StoreForeign => "name another file: this one is left as it is",
             Code::SqliteTooOld => "build with the bundled SQLite, 3.51.3 or newer",
             Code::Internal => "this is a fault of Semel; please report it with the message",

@@ -26,6 +26,11 @@ pub(super) struct Scene<'a> {
     pub(super) printer: &'a Printer,
 }
 
+/// Where no lock proves a process dead its lease must end first. Nobody wants to watch that for half
+/// a minute.
+const SHORT_LEASE: [&str; 6] =
+    ["--lease-ms", "1000", "--deadline-ms", "1500", "--settle-ms", "500"];
+
 /// Long enough to be killed in, short enough for a `transaction`.
 const PAUSE_MS: &str = "900";
 
@@ -67,6 +72,9 @@ impl Scene<'_> {
         let mut command = semel_on(&self.place)?;
         command.args(["demo-worker", "--crm", &self.crm.url]);
         command.args(["--protection", self.protection.name()]);
+        if self.place.file().is_none() {
+            command.args(SHORT_LEASE);
+        }
         if let Some(pause_ms) = pause_ms {
             command.args(["--pause-ms", pause_ms]);
         }
