@@ -36,7 +36,7 @@ impl Semel {
             }
             Some(("postgres" | "postgresql", _)) => {
                 let store = Postgres::open(url, Access::ReadWrite, Clock::Real).await?;
-                Engine::new(Arc::new(store), worker_name())?
+                Engine::on_postgres(Arc::new(store), worker_name())?
             }
             Some(("memory", "")) => Engine::new(Arc::new(Memory::new(Clock::Real)), worker_name())?,
             Some(_) | None => {

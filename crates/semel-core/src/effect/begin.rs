@@ -139,6 +139,11 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    /// The effect while the user's function runs: its attempt is open.
+    pub fn armed(&self) -> &Effect {
+        &self.effect
+    }
+
     /// The effect as it is committed with the user's rows: absent or planned to done in one step.
     pub fn done(mut self, receipt: Json, now: &Moment) -> Effect {
         let attempt = self.effect.attempts.last_mut().expect("armed");

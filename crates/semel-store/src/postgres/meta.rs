@@ -51,7 +51,7 @@ pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, me
      WHERE epoch = meta.epoch AND closed_at IS NULL) AS quarantine ON true";
 
 /// Which server this is. `NULL` on a standby.
-const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE \
+pub(super) const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE \
      (SELECT system_identifier FROM pg_control_system()) || '/' || \
      substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) || '/' || \
      'semel.effects'::regclass::oid END";

@@ -13,12 +13,16 @@ mod load;
 mod memory;
 mod meta;
 mod migrate;
+mod outbox;
 mod rows;
 mod run_rows;
 mod time;
+mod transaction;
 mod writer;
 
 pub use migrate::FORMAT;
+pub use outbox::{Forwarded, Judge, OutboxRow, Refused, Verdict};
+pub use transaction::{Outcome, Ruling};
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

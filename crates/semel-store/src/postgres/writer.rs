@@ -31,7 +31,7 @@ pub(super) struct Writer {
 }
 
 /// Why a group was not committed.
-enum Stop {
+pub(super) enum Stop {
     /// Another process inserted a row of this group meanwhile: look again.
     Raced,
     /// Somebody holds one of its rows.
@@ -252,7 +252,7 @@ async fn look(session: &Session, batches: &[Batch]) -> Result<(Rows, Ground), St
 }
 
 /// What an answer of the server means for a group.
-fn stop(error: &tokio_postgres::Error) -> Stop {
+pub(super) fn stop(error: &tokio_postgres::Error) -> Stop {
     match error.code() {
         Some(&SqlState::UNIQUE_VIOLATION | &SqlState::T_R_DEADLOCK_DETECTED) => Stop::Raced,
         Some(&SqlState::LOCK_NOT_AVAILABLE) => Stop::Blocked(store_error(error)),
