@@ -171,7 +171,7 @@ impl Postgres {
         drop(session);
         let hints = hints::Hints::start(&address, door.clone());
         let writes = access == Access::ReadWrite;
-        let writer = writes.then(|| Writer::start(&door, hints.bell()));
+        let writer = writes.then(|| Writer::start(&door, &hints.bell()));
         let looks = run_rows::Looks::default();
         Ok(Postgres { door, writer, hints, looks, shown: address.shown })
     }

@@ -6,10 +6,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_core::effect::Ground;
 use semel_core::limits;
-use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
 use tokio_postgres::error::SqlState;
 
 use super::connect::{Door, Session};
@@ -21,6 +22,15 @@ use crate::{Batch, CommitError, StoreError, Write, read_record};
 
 /// How many groups of one process are on their way at once.
 const GROUPS: usize = 1;
+/// Batches of one process that wait for a held row at once: each needs a connection for itself.
+const WAITING_MAX: usize = 2;
+/// How long a batch waits for its turn to wait.
+const WAITING: Duration = Duration::from_secs(2);
+/// A group waits no longer for a held row than other groups take: somebody may hold it for seconds,
+/// and all that come behind would wait as well.
+const HASTY: &str = "BEGIN; SET LOCAL lock_timeout = 200";
+/// Whoever must have a held row waits for it, alone.
+pub(super) const PATIENT: &str = "BEGIN; SET LOCAL lock_timeout = 2000";
 /// How often a group is tried anew when another process was quicker with one of its rows.
 const RACES_MAX: usize = 20;
 
@@ -41,11 +51,12 @@ pub(super) enum Stop {
 }
 
 impl Writer {
-    pub(super) fn start(door: &Door, bell: Arc<Notify>) -> Writer {
+    pub(super) fn start(door: &Door, bell: &Arc<Notify>) -> Writer {
         let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
         let inbox = Arc::new(Mutex::new(inbox));
         for _ in 0..GROUPS {
-            let task = Task { door: door.clone(), bell: bell.clone() };
+            let waiting = Arc::new(Semaphore::new(WAITING_MAX));
+            let task = Task { door: door.clone(), bell: bell.clone(), waiting };
             tokio::spawn(task.run(inbox.clone()));
         }
         Writer { jobs }
@@ -61,9 +72,11 @@ impl Writer {
     }
 }
 
+#[derive(Clone)]
 struct Task {
     door: Door,
     bell: Arc<Notify>,
+    waiting: Arc<Semaphore>,
 }
 
 impl Task {
@@ -76,43 +89,68 @@ impl Task {
             }
             let (batches, answers): (Vec<Batch>, Vec<Answer>) = jobs.drain(..).unzip();
             let results = self.commit(&batches).await;
-            for (answer, result) in answers.into_iter().zip(results) {
-                // A caller that has gone away has detached; its batch stands all the same.
-                let _ = answer.send(result);
+            for ((batch, answer), result) in batches.into_iter().zip(answers).zip(results) {
+                match result {
+                    // A caller that has gone away has detached; its batch stands all the same.
+                    Some(result) => drop(answer.send(result)),
+                    None => drop(tokio::spawn(self.clone().wait_for_row(batch, answer))),
+                }
             }
         }
     }
 
-    async fn commit(&self, batches: &[Batch]) -> Vec<Result<(), CommitError>> {
-        match self.commit_group(batches).await {
-            Ok(applied) => applied.into_iter().map(answer).collect(),
+    /// `None` for a batch that meets a row that somebody holds.
+    async fn commit(&self, batches: &[Batch]) -> Vec<Option<Result<(), CommitError>>> {
+        match self.commit_group(batches, HASTY).await {
+            Ok(applied) => applied.into_iter().map(|applied| Some(answer(applied))).collect(),
             Err(Stop::Blocked(_) | Stop::Raced) if batches.len() > 1 => {
                 // Only the batch that meets the held row waits for it.
                 let mut results = Vec::with_capacity(batches.len());
                 for batch in batches {
-                    let alone = self.commit_group(std::slice::from_ref(batch)).await;
-                    let mut applied = match alone {
-                        Ok(applied) => applied,
-                        Err(stop) => {
-                            results.push(Err(stop.into()));
-                            continue;
-                        }
-                    };
-                    results.push(answer(applied.remove(0)));
+                    results.push(self.commit_alone(batch, HASTY).await);
                 }
                 results
             }
+            Err(Stop::Blocked(_)) => batches.iter().map(|_| None).collect(),
             Err(stop) => {
                 let error = CommitError::from(stop);
-                batches.iter().map(|_| Err(error.clone())).collect()
+                batches.iter().map(|_| Some(Err(error.clone()))).collect()
             }
         }
     }
 
-    async fn commit_group(&self, batches: &[Batch]) -> Result<Vec<Applied>, Stop> {
+    async fn commit_alone(
+        &self,
+        batch: &Batch,
+        begin: &'static str,
+    ) -> Option<Result<(), CommitError>> {
+        match self.commit_group(std::slice::from_ref(batch), begin).await {
+            Ok(mut applied) => Some(answer(applied.remove(0))),
+            Err(Stop::Blocked(_)) => None,
+            Err(stop) => Some(Err(stop.into())),
+        }
+    }
+
+    /// Beside the groups, so that these go on.
+    async fn wait_for_row(self, batch: Batch, answer: Answer) {
+        let busy = || StoreError::Busy("somebody else holds one of the rows".into());
+        let turn = tokio::time::timeout(WAITING, self.waiting.acquire()).await;
+        let result = match turn {
+            Ok(Ok(_turn)) => self.commit_alone(&batch, PATIENT).await,
+            Ok(Err(_)) | Err(_) => None,
+        };
+        // A caller that has gone away has detached; its batch stands all the same.
+        let _ = answer.send(result.unwrap_or_else(|| Err(busy().into())));
+    }
+
+    async fn commit_group(
+        &self,
+        batches: &[Batch],
+        begin: &'static str,
+    ) -> Result<Vec<Applied>, Stop> {
         for _ in 0..RACES_MAX {
             let session = self.door.enter().await.map_err(Stop::Failed)?;
-            match try_group(&session, batches).await {
+            match try_group(&session, batches, begin).await {
                 Ok(applied) => {
                     self.tell(&session, batches, &applied);
                     return Ok(applied);
@@ -188,8 +226,12 @@ fn answer(applied: Applied) -> Result<(), CommitError> {
 }
 
 /// One transaction: look, apply, write.
-async fn try_group(session: &Session, batches: &[Batch]) -> Result<Vec<Applied>, Stop> {
-    let (mut rows, ground) = look(session, batches).await?;
+async fn try_group(
+    session: &Session,
+    batches: &[Batch],
+    begin: &'static str,
+) -> Result<Vec<Applied>, Stop> {
+    let (mut rows, ground) = look(session, batches, begin).await?;
     let applied: Vec<Applied> =
         batches.iter().map(|batch| rows.apply(&batch.writes, &ground)).collect();
     let written = batches.iter().zip(&applied);
@@ -220,7 +262,11 @@ async fn try_group(session: &Session, batches: &[Batch]) -> Result<Vec<Applied>,
 }
 
 /// Begins the transaction and reads, in one go, what the batches touch.
-async fn look(session: &Session, batches: &[Batch]) -> Result<(Rows, Ground), Stop> {
+async fn look(
+    session: &Session,
+    batches: &[Batch],
+    begin: &'static str,
+) -> Result<(Rows, Ground), Stop> {
     let shared = session.shared();
     let failed = |error: tokio_postgres::Error| Stop::Failed(store_error(&error));
     session.prepare(&load::STATEMENTS).await.map_err(failed)?;
@@ -228,7 +274,7 @@ async fn look(session: &Session, batches: &[Batch]) -> Result<(Rows, Ground), St
     let wanted = Wanted::of(batches);
     let asked_ms = shared.time.local_ms();
     let (begun, head, found) = tokio::join!(
-        session.client().batch_execute("BEGIN"),
+        session.client().batch_execute(begin),
         session.query(meta::HEAD, &[]),
         load::ask(session, &wanted),
     );
