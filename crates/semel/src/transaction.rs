@@ -1,5 +1,7 @@
 //! An effect that is rows in the ledger's own database: rows and receipt in one commit.
 
+use std::error::Error as StdError;
+
 use rusqlite::Connection;
 use semel_core::effect::{Begin, Permit};
 use semel_core::json::Json;
@@ -82,12 +84,13 @@ impl<'a> Transaction<'a> {
     pub async fn run_on_postgres<T, E, F>(self, work: F) -> Result<T, Error>
     where
         T: Serialize + DeserializeOwned,
-        E: std::fmt::Display,
+        E: Into<Box<dyn StdError + Send + Sync>>,
         F: AsyncFnOnce(&tokio_postgres::Transaction<'_>) -> Result<T, E>,
     {
         let (semel, ask) = self.declared()?;
-        let work =
-            async move |tx: &tokio_postgres::Transaction<'_>, _: &Permit| receipt(work(tx).await);
+        let work = async move |tx: &tokio_postgres::Transaction<'_>, _: &Permit| {
+            receipt(work(tx).await.map_err(told))
+        };
         read_receipt(&semel.engine.transaction_on_postgres(ask, work).await?)
     }
 
@@ -102,12 +105,13 @@ impl<'a> Transaction<'a> {
     ) -> Result<T, Error>
     where
         T: Serialize + DeserializeOwned,
-        E: std::fmt::Display,
+        E: Into<Box<dyn StdError + Send + Sync>>,
         F: AsyncFnOnce(&tokio_postgres::Transaction<'_>) -> Result<T, E>,
     {
         let (semel, ask) = self.declared()?;
-        let work =
-            async move |tx: &tokio_postgres::Transaction<'_>, _: &Permit| receipt(work(tx).await);
+        let work = async move |tx: &tokio_postgres::Transaction<'_>, _: &Permit| {
+            receipt(work(tx).await.map_err(told))
+        };
         read_receipt(&semel.engine.transaction_within(ask, transaction, work).await?)
     }
 
@@ -132,4 +136,17 @@ impl<'a> Transaction<'a> {
 fn receipt<T: Serialize, E: std::fmt::Display>(worked: Result<T, E>) -> Result<Json, String> {
     let value = worked.map_err(|error| error.to_string())?;
     Json::of(&value).map_err(|error| error.to_string())
+}
+
+/// An error with its causes: what Postgres said is one.
+fn told<E: Into<Box<dyn StdError + Send + Sync>>>(error: E) -> String {
+    let error = error.into();
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text.push_str(": ");
+        text.push_str(&next.to_string());
+        cause = next.source();
+    }
+    text
 }
