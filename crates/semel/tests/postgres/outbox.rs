@@ -1,9 +1,10 @@
 //! Intents that a user's own transaction wrote are delivered once each, whoever forwards them.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use semel::Code;
 use semel::tokio_postgres::Transaction;
+use semel::{Code, Failure, Intent, Json};
 use semel_core::effect::State;
 use semel_engine::Engine;
 use semel_store::postgres::{OutboxRow, Postgres};
@@ -128,6 +129,32 @@ async fn req_o1_the_same_intent_again_goes_and_another_input_stays_refused() {
     assert_eq!(outbox(&ledger).await.len(), 2);
 }
 
+/// The row is there before the send and says so, and holds the receipt after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn req_o2_the_ledger_is_asked_before_a_delivery_and_written_after_it() {
+    let ledger = Arc::new(Ledger::new().await);
+    let semel = ledger.engine().await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (asked, asking) = (seen.clone(), ledger.clone());
+    let send = move |_: Intent| {
+        let state = asking.database.psql("SELECT key || ' ' || state FROM effects");
+        asked.lock().unwrap().push(state);
+        async { Ok::<_, Failure>("sent") }
+    };
+    semel.handler("mail").register(send).unwrap();
+    for _ in 0..3 {
+        ledger.database.psql("SELECT intend('mail', 'k', 'null')");
+        semel.engine().turn().await.unwrap();
+        while state(&semel, "mail", "k").await != Some(State::Done) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    assert_eq!(*seen.lock().unwrap(), ["k pending"]);
+    let effect = semel.find("mail", "k").await.unwrap().unwrap();
+    assert_eq!(effect.receipt().map(Json::text), Some("\"sent\""));
+    assert_eq!(outbox(&ledger).await, []);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_intent_waits_until_there_is_a_handler_for_its_action_and_namespace() {
     let ledger = Ledger::new().await;
@@ -171,6 +198,6 @@ async fn a_held_key_makes_only_its_own_intent_wait() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_store_has_no_outbox() {
     let store = semel_store::memory::Memory::new(Clock::Real);
-    let engine = Engine::new(std::sync::Arc::new(store), "worker").unwrap();
+    let engine = Engine::new(Arc::new(store), "worker").unwrap();
     assert_eq!(engine.forward().await, Ok(0));
 }
