@@ -12,6 +12,7 @@ use semel_core::key::{Action, Namespace};
 use semel_core::limits;
 use semel_core::record::{Contract, Effect};
 use semel_core::retry::Retry;
+use semel_core::time::Steady;
 use semel_store::{DueCursor, Query, Write};
 
 use crate::call::{Call, Doer};
@@ -23,6 +24,23 @@ pub struct Handler {
     pub doer: Arc<Doer>,
     pub declared: Declared,
     pub retry: Retry,
+}
+
+/// What came of looking at a due effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Attended {
+    Looked,
+    /// A handler is here, but all of them are busy.
+    NoRoom,
+}
+
+/// How far a look at due effects goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Until the handlers have no room: it goes on from there when they do.
+    Room,
+    /// To the end: others may have lapsed, whoever is busy here.
+    End,
 }
 
 /// How often all due effects are looked at anew, in turns of the job.
@@ -49,23 +67,37 @@ impl Engine {
 
     /// One turn of the job, as tests take it: due effects, dead sessions, retention.
     pub async fn turn(&self) -> Result<(), Error> {
+        self.forward().await?;
         self.close_dead_sessions().await?;
         let mut cursor = None;
-        while self.look_at_due(&mut cursor).await? {}
+        self.look_at_due(&mut cursor, Reach::End).await?;
         self.sweep().await.map(|_| ())
     }
 
-    /// Looks at one page of due effects; `true` when there may be more.
-    async fn look_at_due(&self, cursor: &mut Option<DueCursor>) -> Result<bool, Error> {
-        let page = self.store().due(*cursor, limits::SWEEP_ROWS_MAX).await?;
-        *cursor = page.effects.last().map(|(cursor, _)| *cursor).or(*cursor);
-        let is_full = page.effects.len() == limits::SWEEP_ROWS_MAX;
-        join_all(page.effects.into_iter().map(|(_, effect)| self.attend(effect))).await;
-        Ok(is_full)
+    /// Looks at due effects after the cursor, and moves it behind those that are seen to.
+    async fn look_at_due(&self, cursor: &mut Option<DueCursor>, reach: Reach) -> Result<(), Error> {
+        let mut place = *cursor;
+        let mut has_room = true;
+        loop {
+            let page = self.store().due(place, limits::SWEEP_ROWS_MAX).await?;
+            let is_full = page.effects.len() == limits::SWEEP_ROWS_MAX;
+            let (places, effects): (Vec<DueCursor>, Vec<Effect>) = page.effects.into_iter().unzip();
+            let attended = join_all(effects.into_iter().map(|effect| self.attend(effect))).await;
+            for (seen, attended) in places.into_iter().zip(attended) {
+                place = Some(seen);
+                has_room &= attended != Attended::NoRoom;
+                if has_room {
+                    *cursor = place;
+                }
+            }
+            if !is_full || (!has_room && reach == Reach::Room) {
+                return Ok(());
+            }
+        }
     }
 
     /// Records a lapse, tells those who wait, and lets a handler go on where there is one.
-    async fn attend(&self, effect: Effect) {
+    async fn attend(&self, effect: Effect) -> Attended {
         let ground = self.store().ground();
         let effect = match effect::lapse(&effect, &ground.now) {
             None => effect,
@@ -75,36 +107,41 @@ impl Engine {
                     lapsed
                 }
                 // Somebody else is at it.
-                Err(Stopped::Stale(_)) => return,
+                Err(Stopped::Stale(_)) => return Attended::Looked,
                 Err(Stopped::Error(error)) => {
                     tracing::warn!(effect = %effect.address, %error, "a lapse was not recorded");
-                    return;
+                    return Attended::Looked;
                 }
             },
         };
         let is_due = effect.due(&ground.now).is_some_and(|due| ground.now.reached(due));
         if is_due && matches!(effect.state(&ground.now), State::InDoubt | State::Planned) {
             self.inner.flights.publish(&effect);
-            self.hand_over(effect);
+            return self.hand_over(effect);
         }
+        Attended::Looked
     }
 
     /// Gives a due effect to the handler of its action, unless one is busy with it already.
-    fn hand_over(&self, effect: Effect) {
+    fn hand_over(&self, effect: Effect) -> Attended {
         let key = (effect.address.namespace.clone(), effect.address.action.clone());
         let handlers = self.inner.handlers.read().unwrap_or_else(PoisonError::into_inner);
         let (Some(handler), Some(plan)) = (handlers.get(&key).cloned(), effect.plan) else {
-            return;
+            return Attended::Looked;
         };
         let must_look = matches!(plan.terms.contract, Contract::Probe { .. });
         if must_look && handler.doer.look.is_none() {
             // Listed as unattended: the code that is here cannot do it.
-            return;
+            return Attended::Looked;
         }
         let mut attended = lock(&self.inner.attended);
-        if attended.len() >= ATTENDED_MAX || !attended.insert(effect.address.clone()) {
-            return;
+        if attended.contains(&effect.address) {
+            return Attended::Looked;
         }
+        if attended.len() >= ATTENDED_MAX {
+            return Attended::NoRoom;
+        }
+        attended.insert(effect.address.clone());
         let call = Call {
             address: effect.address.clone(),
             input: plan.input,
@@ -123,8 +160,14 @@ impl Engine {
             if let Err(error) = engine.call(call, handler.doer.clone()).await {
                 tracing::warn!(effect = %address, %error, "the handler did not settle the effect");
             }
-            lock(&engine.inner.attended).remove(&address);
+            let mut attended = lock(&engine.inner.attended);
+            attended.remove(&address);
+            // Not for each that ends: a look brings as many as there is room for.
+            if attended.len() == ATTENDED_MAX / 2 {
+                engine.inner.freed.notify_one();
+            }
         });
+        Attended::Looked
     }
 
     /// Closes the attempts of processes that are proven dead, then forgets those.
@@ -198,33 +241,55 @@ impl Engine {
 async fn turn_for_ever(inner: Weak<Inner>) {
     let mut cursor = None;
     let mut turns: u64 = 0;
+    let mut next_turn: Option<Steady> = None;
     while let Some(inner) = inner.upgrade() {
         let engine = Engine { inner };
-        if turns.is_multiple_of(FULL_LOOK_EVERY) {
-            cursor = None;
-        }
-        if let Err(error) = engine.one_turn(&mut cursor, turns).await {
-            tracing::warn!(%error, "a turn of the job failed; it is taken again");
-        }
-        turns += 1;
+        let now = engine.store().ground().now;
+        let until = match next_turn {
+            // Only room was made for more of what is due.
+            Some(until) if !now.reached(until) => {
+                engine.heard(engine.look_at_due(&mut cursor, Reach::Room).await);
+                until
+            }
+            Some(_) | None => {
+                engine.heard(engine.one_turn(&mut cursor, turns).await);
+                turns += 1;
+                now.steady.plus(limits::POLL_MS)
+            }
+        };
+        next_turn = Some(until);
+        let left_ms = engine.store().ground().now.until(until);
         let clock = engine.store().clock().clone();
-        let registered = engine.inner.registered.clone();
+        let (registered, freed) = (engine.inner.registered.clone(), engine.inner.freed.clone());
         // Nothing of the engine is held while the job sleeps.
         drop(engine);
         tokio::select! {
-            () = clock.sleep_ms(limits::POLL_MS) => {}
-            () = registered.notified() => cursor = None,
+            () = clock.sleep_ms(left_ms.max(1)) => {}
+            () = freed.notified() => {}
+            () = registered.notified() => (cursor, next_turn) = (None, None),
         }
     }
 }
 
 impl Engine {
     async fn one_turn(&self, cursor: &mut Option<DueCursor>, turns: u64) -> Result<(), Error> {
+        self.forward().await?;
         self.close_dead_sessions().await?;
-        while self.look_at_due(cursor).await? {}
+        let is_full_look = turns.is_multiple_of(FULL_LOOK_EVERY);
+        if is_full_look {
+            *cursor = None;
+        }
+        let reach = if is_full_look { Reach::End } else { Reach::Room };
+        self.look_at_due(cursor, reach).await?;
         if turns.is_multiple_of(SWEEP_EVERY) {
             self.sweep().await?;
         }
         Ok(())
+    }
+
+    fn heard(&self, turned: Result<(), Error>) {
+        if let Err(error) = turned {
+            tracing::warn!(worker = %self.inner.worker, %error, "a turn of the job failed");
+        }
     }
 }

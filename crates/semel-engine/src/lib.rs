@@ -12,6 +12,7 @@ mod effects;
 mod error;
 mod flights;
 mod job;
+mod outbox;
 mod recall;
 mod runs;
 mod transaction;
@@ -29,6 +30,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use semel_core::key::{Action, Address, Namespace};
+use semel_store::postgres::Postgres;
 use semel_store::sqlite::Sqlite;
 use semel_store::{Opened, Store};
 use tokio::sync::Notify;
@@ -58,8 +60,8 @@ impl WeakEngine {
 
 struct Inner {
     store: Arc<dyn Store>,
-    /// The same store, where it can run a user's transaction.
-    sqlite: Option<Arc<Sqlite>>,
+    /// The same store, as the database that it is.
+    own: Own,
     worker: String,
     flights: Flights,
     chance: Chance,
@@ -68,13 +70,23 @@ struct Inner {
     attended: Mutex<HashSet<Address>>,
     /// A handler was registered: look at everything that is due once more.
     registered: Arc<Notify>,
+    /// Handlers that were all busy have room again.
+    freed: Arc<Notify>,
     dispatch: Arc<Dispatch>,
+}
+
+/// A store that is a database in which user code may have rows, too.
+enum Own {
+    /// None that is known as one.
+    Nothing,
+    Sqlite(Arc<Sqlite>),
+    Postgres(Arc<Postgres>),
 }
 
 impl Engine {
     /// An engine on any store. `worker` names this process in attempts.
     pub fn new(store: Arc<dyn Store>, worker: impl Into<String>) -> Result<Engine, Error> {
-        Engine::build(store, None, worker.into())
+        Engine::build(store, Own::Nothing, worker.into())
     }
 
     /// An engine on a store that was opened by its address, with all that this kind of store can.
@@ -82,29 +94,31 @@ impl Engine {
         match opened {
             Opened::Memory(store) => Engine::new(store.clone(), worker),
             Opened::Sqlite(store) => Engine::on_sqlite(store.clone(), worker),
-            Opened::Postgres(store) => Engine::new(store.clone(), worker),
+            Opened::Postgres(store) => Engine::on_postgres(store.clone(), worker),
         }
     }
 
     /// An engine on SQLite, which can also run transactions.
     pub fn on_sqlite(store: Arc<Sqlite>, worker: impl Into<String>) -> Result<Engine, Error> {
-        Engine::build(store.clone(), Some(store), worker.into())
+        Engine::build(store.clone(), Own::Sqlite(store), worker.into())
     }
 
-    fn build(
-        store: Arc<dyn Store>,
-        sqlite: Option<Arc<Sqlite>>,
-        worker: String,
-    ) -> Result<Engine, Error> {
+    /// An engine on Postgres, which can also run transactions and forwards the outbox.
+    pub fn on_postgres(store: Arc<Postgres>, worker: impl Into<String>) -> Result<Engine, Error> {
+        Engine::build(store.clone(), Own::Postgres(store), worker.into())
+    }
+
+    fn build(store: Arc<dyn Store>, own: Own, worker: String) -> Result<Engine, Error> {
         let inner = Inner {
             store,
-            sqlite,
+            own,
             worker,
             flights: Flights::default(),
             chance: Chance::new()?,
             handlers: RwLock::default(),
             attended: Mutex::default(),
             registered: Arc::default(),
+            freed: Arc::default(),
             dispatch: Arc::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })

@@ -4,61 +4,142 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use semel_core::code::Code;
-use semel_core::effect::{self, Begin, Decision, Permit, Refusal, Why};
+use semel_core::effect::{self, Begin, Decision, Ground, Permit, Refusal, Why};
 use semel_core::json::Json;
-use semel_core::record::Contract;
-use semel_store::sqlite::{TransactionError, Work};
+use semel_core::record::{Contract, Effect};
+use semel_store::postgres::{Outcome, Postgres, Ruling};
+use semel_store::sqlite::{Sqlite, TransactionError, Work};
+use tokio_postgres::Transaction;
 
-use crate::{Engine, Error, lock};
+use crate::{Engine, Error, Own, lock};
+
+/// What a repeat is told: the receipt, or why there is none.
+type Answer = Result<Json, Error>;
 
 impl Engine {
-    /// Runs `work` on the ledger's own database and commits its rows together with the receipt it
+    /// Runs `work` on the ledger's own SQLite and commits its rows together with the receipt it
     /// returns: both or none. A repeat gets the receipt and runs nothing.
     pub async fn transaction(
         &self,
-        mut ask: Begin,
+        ask: Begin,
         work: impl FnOnce(&Connection, &Permit) -> Result<Json, String> + Send + 'static,
     ) -> Result<Json, Error> {
-        let unsupported = || {
-            let text = "this store cannot run a transaction in this process";
-            Error::new(Code::TransactionUnsupported, text)
-        };
-        let sqlite = self.inner.sqlite.clone().ok_or_else(unsupported)?;
-        self.complete(&mut ask);
-        ask.declared.contract = Some(Contract::Transaction);
+        let sqlite = self.sqlite()?;
+        let ask = self.prepared(ask);
         let address = ask.address.clone();
         let outcome = Arc::new(Mutex::new(None));
         let slot = outcome.clone();
         let work: Work = Box::new(move |stored, ground, connection| {
-            let refused = TransactionError::Refused;
-            match effect::transact(stored.as_ref(), &ask, ground).map_err(refused)? {
-                Ok(transaction) => {
+            match rule(stored.as_ref(), &ask, ground)? {
+                Ruling::Run(transaction) => {
                     let receipt = work(connection, &transaction.permit);
                     let receipt = receipt.map_err(TransactionError::Failed)?;
                     let done = transaction.done(receipt.clone(), &ground.now);
-                    *lock(&slot) = Some(Ok((receipt, Some(done.clone()))));
+                    *lock(&slot) = Some(Outcome::Done(receipt, Box::new(done.clone())));
                     Ok(Some(done))
                 }
-                Err(Decision::Replay(receipt)) => {
-                    *lock(&slot) = Some(Ok((receipt, None)));
+                Ruling::Answer(answer) => {
+                    *lock(&slot) = Some(Outcome::Answer(answer));
                     Ok(None)
-                }
-                Err(Decision::Failed(reason)) => {
-                    *lock(&slot) = Some(Err(Error::new(Code::EffectFailed, reason)));
-                    Ok(None)
-                }
-                Err(Decision::Arm(..) | Decision::Resume(_) | Decision::Doubt(_)) => {
-                    let why = Why::NeedsPerson;
-                    Err(refused(Refusal::InDoubt { why, retry_after_ms: None }))
                 }
             }
         });
         sqlite.transaction(address, work).await?;
         let outcome = lock(&outcome).take();
-        let (receipt, done) = outcome.expect("a transaction that ended has an outcome")?;
-        if let Some(done) = done {
-            self.inner.flights.publish(&done);
-        }
-        Ok(receipt)
+        self.told(outcome.expect("a transaction that ended has an outcome"))
     }
+
+    /// Runs `work` on the ledger's own Postgres, in a transaction of its own. Dropping this future
+    /// undoes everything, unless the commit was on its way.
+    pub async fn transaction_on_postgres<F>(&self, ask: Begin, work: F) -> Result<Json, Error>
+    where
+        F: AsyncFnOnce(&Transaction<'_>, &Permit) -> Result<Json, String>,
+    {
+        let postgres = self.postgres()?;
+        let ask = self.prepared(ask);
+        let rule = |stored: Option<&Effect>, ground: &Ground| rule(stored, &ask, ground);
+        self.told(postgres.transaction(&ask.address, rule, work).await?)
+    }
+
+    /// Runs `work` within a transaction of the user's own, on the ledger's database. The user
+    /// commits rows and receipt together, or neither.
+    pub async fn transaction_within<F>(
+        &self,
+        ask: Begin,
+        transaction: &Transaction<'_>,
+        work: F,
+    ) -> Result<Json, Error>
+    where
+        F: AsyncFnOnce(&Transaction<'_>, &Permit) -> Result<Json, String>,
+    {
+        let postgres = self.postgres()?;
+        let ask = self.prepared(ask);
+        let rule = |stored: Option<&Effect>, ground: &Ground| rule(stored, &ask, ground);
+        match postgres.within(transaction, &ask.address, rule, work).await? {
+            // Nobody is told before the user has committed.
+            Outcome::Done(receipt, _) => Ok(receipt),
+            Outcome::Answer(answer) => answer,
+        }
+    }
+
+    fn prepared(&self, mut ask: Begin) -> Begin {
+        self.complete(&mut ask);
+        ask.declared.contract = Some(Contract::Transaction);
+        ask
+    }
+
+    fn told(&self, outcome: Outcome<Answer>) -> Answer {
+        match outcome {
+            Outcome::Done(receipt, done) => {
+                self.inner.flights.publish(&done);
+                Ok(receipt)
+            }
+            Outcome::Answer(answer) => answer,
+        }
+    }
+
+    fn sqlite(&self) -> Result<Arc<Sqlite>, Error> {
+        match &self.inner.own {
+            Own::Sqlite(sqlite) => Ok(sqlite.clone()),
+            Own::Postgres(_) => Err(unsupported(
+                "this store is on Postgres: its transactions are \
+                 `run_on_postgres` and `within`",
+            )),
+            Own::Nothing => Err(unsupported(NOT_HERE)),
+        }
+    }
+
+    pub(crate) fn postgres(&self) -> Result<Arc<Postgres>, Error> {
+        match &self.inner.own {
+            Own::Postgres(postgres) => Ok(postgres.clone()),
+            Own::Sqlite(_) => Err(unsupported("this store is on SQLite: its transaction is `run`")),
+            Own::Nothing => Err(unsupported(NOT_HERE)),
+        }
+    }
+}
+
+const NOT_HERE: &str = "this store cannot run a transaction in this process";
+
+fn unsupported(text: &str) -> Error {
+    Error::new(Code::TransactionUnsupported, text)
+}
+
+/// What a transaction means for the stored effect, on any database.
+fn rule(
+    stored: Option<&Effect>,
+    ask: &Begin,
+    ground: &Ground,
+) -> Result<Ruling<Answer>, TransactionError> {
+    let refused = TransactionError::Refused;
+    Ok(match effect::transact(stored, ask, ground).map_err(refused)? {
+        Ok(transaction) => Ruling::Run(Box::new(transaction)),
+        Err(Decision::Replay(receipt)) => Ruling::Answer(Ok(receipt)),
+        Err(Decision::Failed(reason)) => {
+            Ruling::Answer(Err(Error::new(Code::EffectFailed, reason)))
+        }
+        Err(Decision::Arm(..) | Decision::Resume(_) | Decision::Doubt(_)) => {
+            let why = Why::NeedsPerson;
+            return Err(refused(Refusal::InDoubt { why, retry_after_ms: None }));
+        }
+    })
 }

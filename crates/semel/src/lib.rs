@@ -85,6 +85,9 @@ pub use semel_engine::{Error, Intent, OnDoubt, Signalled};
 /// SQLite as [`Transaction`] hands it to user code: no second SQLite may open the store's file.
 pub use rusqlite;
 
+/// Postgres as [`Transaction`] hands it to user code.
+pub use tokio_postgres;
+
 use std::time::Duration;
 
 /// The contract of a destination that honours an idempotency key for a time.

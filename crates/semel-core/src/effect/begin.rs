@@ -139,6 +139,11 @@ pub struct Transaction {
 }
 
 impl Transaction {
+    /// The effect while the user's function runs: its attempt is open.
+    pub fn armed(&self) -> &Effect {
+        &self.effect
+    }
+
     /// The effect as it is committed with the user's rows: absent or planned to done in one step.
     pub fn done(mut self, receipt: Json, now: &Moment) -> Effect {
         let attempt = self.effect.attempts.last_mut().expect("armed");
@@ -148,7 +153,7 @@ impl Transaction {
     }
 }
 
-fn fresh(ask: &Begin, ground: &Ground) -> Effect {
+pub(super) fn fresh(ask: &Begin, ground: &Ground) -> Effect {
     let mut effect = Effect::new(&ask.address, &ground.now);
     effect.workflow.clone_from(&ask.workflow);
     effect.run.clone_from(&ask.run);
@@ -313,7 +318,7 @@ fn last_was_proof(effect: &Effect) -> bool {
 }
 
 /// The plan under which a new attempt is made: the stored one, with what this caller declares.
-fn plan(effect: &Effect, ask: &Begin) -> Result<Plan, Refusal> {
+pub(super) fn plan(effect: &Effect, ask: &Begin) -> Result<Plan, Refusal> {
     let Some(plan) = &effect.plan else {
         let terms = ask.declared.terms().map_err(Refusal::Terms)?;
         let fits = |key: &String| (1..=limits::DOWNSTREAM_KEY_BYTES_MAX).contains(&key.len());

@@ -3,6 +3,7 @@
 
 mod begin;
 mod decide;
+mod intend;
 mod settle;
 mod sweep;
 #[cfg(test)]
@@ -15,6 +16,7 @@ pub use begin::{
     Begin, Decision, EPOCH_SHIFT, Ground, Permit, Quarantine, Transaction, begin, transact,
 };
 pub use decide::{Imported, Person, Resolution, import, resolve, supersede, void};
+pub use intend::{Intended, intend};
 pub use settle::{Abort, Report, Settle, Settled, died, lapse, renew, settle};
 pub use sweep::{Sweep, keep_for_run, sweep};
 pub use wait::{take_waiters, wait};
@@ -397,7 +399,8 @@ impl Effect {
         match self.state(now) {
             State::Pending => self.holder(now).map(|attempt| attempt.lease_until),
             State::InDoubt => self.doubt_due(now).map(not_before),
-            State::Planned if self.attempts.is_empty() => None,
+            // Opened by a person, and nobody has asked for it yet.
+            State::Planned if self.attempts.is_empty() && self.plan.is_none() => None,
             State::Planned => Some(not_before(now.steady)),
             State::Done | State::Failed | State::Void | State::Expired => None,
         }

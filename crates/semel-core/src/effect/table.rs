@@ -24,6 +24,7 @@ const SITUATIONS: &[(&str, &str, &str)] = &[
     ("planned waiting", "native_key", "begin; not_applied 1 after=5s"),
     ("planned exhausted", "native_key attempts=1", "begin; not_applied 1"),
     ("planned generation", "native_key", "begin; receipt 1 \"0\"; supersede"),
+    ("planned intended", "native_key", "intend"),
     ("pending once", "at_most_once", "begin; wait 1s"),
     ("pending native", "native_key", "begin; wait 1s"),
     ("pending second", "native_key", "begin; unknown 1; begin; wait 1s"),
@@ -54,11 +55,13 @@ const SITUATIONS: &[(&str, &str, &str)] = &[
     ("in_doubt imported", "at_most_once", "import pending"),
     ("void looked", "probe_first", "begin; not_applied 1; void"),
     ("void generation", "native_key", "begin; receipt 1 \"0\"; supersede; void"),
+    ("void intended", "native_key", "intend; void"),
     ("expired done", "native_key", "begin; receipt 1 \"0\"; wait 30d; sweep"),
 ];
 
 /// The wishes that make sense without a row.
-const FOR_ABSENT: [&str; 4] = ["begin", "begin look", "begin, quarantine", "begin, clock behind"];
+const FOR_ABSENT: [&str; 5] =
+    ["begin", "begin look", "begin, quarantine", "begin, clock behind", "intend"];
 
 /// All wishes; the file says how it is read.
 const TABLE: &str = include_str!("table.txt");

@@ -3,8 +3,8 @@
 
 use crate::contract::Declared;
 use crate::effect::{
-    Abort, Begin, Decision, Ground, Imported, Permit, Person, Quarantine, Refusal, Report,
-    Resolution, Settle, State, Sweep, Why,
+    Abort, Begin, Decision, Ground, Imported, Intended, Permit, Person, Quarantine, Refusal,
+    Report, Resolution, Settle, State, Sweep, Why,
 };
 use crate::fingerprint::Rule;
 use crate::json::Json;
@@ -83,6 +83,7 @@ impl Desk {
         match words {
             ["state"] => Ok(self.state().to_owned()),
             ["begin", options @ ..] => self.begin(options),
+            ["intend", options @ ..] => self.intend(options),
             ["transact", receipt] => self.transact(receipt),
             ["wait" | "wall" | "boot" | "clock" | "quarantine" | "restore", ..] => {
                 Ok(self.pass(words))
@@ -181,6 +182,14 @@ impl Desk {
         let ask = self.ask(options);
         let decision = effect::begin(self.effect(), &ask, &self.ground())?;
         Ok(self.take(decision))
+    }
+
+    fn intend(&mut self, options: &[&str]) -> Result<String, Refusal> {
+        let ask = self.ask(options);
+        match effect::intend(self.effect(), &ask, &self.ground())? {
+            Intended::Planned(effect) => Ok(self.keep(*effect)),
+            Intended::Same => Ok("same".into()),
+        }
     }
 
     fn transact(&mut self, receipt: &str) -> Result<String, Refusal> {

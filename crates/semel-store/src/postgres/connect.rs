@@ -86,6 +86,10 @@ impl Session {
         self.client
     }
 
+    pub(super) fn client_mut(&mut self) -> &mut Client {
+        &mut self.client
+    }
+
     pub(super) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }

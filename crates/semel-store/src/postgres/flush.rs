@@ -16,7 +16,7 @@ pub(super) struct Flush<'a> {
     statements: Vec<(&'static str, Vec<(Column<'a>, Type)>)>,
 }
 
-type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
+pub(super) type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 
 /// Numbered in the order in which they came, written in the order of their names: two processes
 /// that insert the same names then wait for each other in one direction only.
@@ -138,7 +138,11 @@ impl<'a> Flush<'a> {
         Sent { written: written.into_iter().collect(), committed }
     }
 
-    fn add<const N: usize>(&mut self, text: &'static str, columns: [(Column<'a>, Type); N]) {
+    pub(super) fn add<const N: usize>(
+        &mut self,
+        text: &'static str,
+        columns: [(Column<'a>, Type); N],
+    ) {
         self.statements.push((text, columns.into()));
     }
 
@@ -378,7 +382,7 @@ pub(super) struct Sent {
     pub(super) committed: Result<(), tokio_postgres::Error>,
 }
 
-fn int8<'a>(values: impl IntoIterator<Item = i64>) -> (Column<'a>, Type) {
+pub(super) fn int8<'a>(values: impl IntoIterator<Item = i64>) -> (Column<'a>, Type) {
     (Box::new(values.into_iter().collect::<Vec<_>>()), Type::INT8_ARRAY)
 }
 
@@ -386,7 +390,7 @@ fn maybe_int8<'a>(values: impl Iterator<Item = Option<i64>>) -> (Column<'a>, Typ
     (Box::new(values.collect::<Vec<_>>()), Type::INT8_ARRAY)
 }
 
-fn text<'a>(values: impl Iterator<Item = &'a str>) -> (Column<'a>, Type) {
+pub(super) fn text<'a>(values: impl Iterator<Item = &'a str>) -> (Column<'a>, Type) {
     (Box::new(values.collect::<Vec<_>>()), Type::TEXT_ARRAY)
 }
 

@@ -128,6 +128,11 @@ impl<'a> Wanted<'a> {
             && uses.is_empty()
     }
 
+    /// Effects alone.
+    pub(super) fn effects(addresses: impl Iterator<Item = &'a Address>) -> Wanted<'a> {
+        Wanted { effects: addresses.collect(), ..Wanted::default() }
+    }
+
     fn add(&mut self, write: &'a Write) {
         match write {
             Write::InEpoch(_) => {}

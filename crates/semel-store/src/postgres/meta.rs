@@ -43,7 +43,7 @@ pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, me
      (pg_current_wal_insert_lsn() - '0/0')::bigint AS log, \
      set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
          WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true), \
-     set_config('lock_timeout', '2000', true), set_config('statement_timeout', '30000', true), \
+     set_config('statement_timeout', '30000', true), \
      set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), \
      set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true), \
      set_config('plan_cache_mode', 'force_generic_plan', true) \
@@ -51,7 +51,7 @@ pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, me
      WHERE epoch = meta.epoch AND closed_at IS NULL) AS quarantine ON true";
 
 /// Which server this is. `NULL` on a standby.
-const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE \
+pub(super) const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE \
      (SELECT system_identifier FROM pg_control_system()) || '/' || \
      substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) || '/' || \
      'semel.effects'::regclass::oid END";

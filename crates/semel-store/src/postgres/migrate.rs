@@ -8,10 +8,13 @@ use crate::StoreError;
 use crate::random_hex;
 
 /// The format this Semel writes: the number of its newest migration.
-pub const FORMAT: i64 = 1;
+pub const FORMAT: i64 = 2;
 
 /// Forward only: a released file never changes.
-const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/001_ledger_and_runs.sql"))];
+const MIGRATIONS: [(i64, &str); 2] = [
+    (1, include_str!("migrations/001_ledger_and_runs.sql")),
+    (2, include_str!("migrations/002_outbox.sql")),
+];
 
 /// Two who migrate at once would meet in the middle.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('semel migrate semel.'))";

@@ -13,13 +13,17 @@ mod load;
 mod memory;
 mod meta;
 mod migrate;
+mod outbox;
 mod rows;
 mod run_rows;
 mod time;
+mod transaction;
 mod upkeep;
 mod writer;
 
 pub use migrate::FORMAT;
+pub use outbox::{Forwarded, Judge, OutboxRow, Refused, Verdict};
+pub use transaction::{Outcome, Ruling};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -173,7 +177,7 @@ impl Postgres {
         drop(session);
         let hints = hints::Hints::start(&address, door.clone());
         let writes = access == Access::ReadWrite;
-        let writer = writes.then(|| Writer::start(&door, hints.bell()));
+        let writer = writes.then(|| Writer::start(&door, &hints.bell()));
         let looks = run_rows::Looks::default();
         Ok(Postgres { door, writer, hints, looks, shown: address.shown })
     }

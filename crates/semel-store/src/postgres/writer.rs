@@ -7,10 +7,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use semel_core::effect::Ground;
 use semel_core::limits;
-use tokio::sync::{Mutex, Notify, mpsc, oneshot};
+use tokio::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
 use tokio_postgres::error::SqlState;
 
 use super::connect::{Door, Session};
@@ -24,6 +25,15 @@ use crate::{Batch, CommitError, StoreError, Write, read_record};
 const GROUPS: usize = 1;
 /// How many groups are looked at in full after an index refused a row that was taken for new.
 const CARE: u32 = 64;
+/// Batches of one process that wait for a held row at once: each needs a connection for itself.
+const WAITING_MAX: usize = 2;
+/// How long a batch waits for its turn to wait.
+const WAITING: Duration = Duration::from_secs(2);
+/// A group waits no longer for a held row than other groups take: somebody may hold it for seconds,
+/// and all that come behind would wait as well.
+const HASTY: &str = "BEGIN; SET LOCAL lock_timeout = 200";
+/// Whoever must have a held row waits for it, alone.
+pub(super) const PATIENT: &str = "BEGIN; SET LOCAL lock_timeout = 2000";
 /// How often a group is tried anew when another process was quicker with one of its rows.
 const RACES_MAX: usize = 20;
 
@@ -34,7 +44,7 @@ pub(super) struct Writer {
 }
 
 /// Why a group was not committed.
-enum Stop {
+pub(super) enum Stop {
     /// Another process inserted a row of this group meanwhile: look again.
     Raced,
     /// Somebody holds one of its rows.
@@ -44,12 +54,14 @@ enum Stop {
 }
 
 impl Writer {
-    pub(super) fn start(door: &Door, bell: Arc<Notify>) -> Writer {
+    pub(super) fn start(door: &Door, bell: &Arc<Notify>) -> Writer {
         let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
         let inbox = Arc::new(Mutex::new(inbox));
         let care = Arc::new(AtomicU32::new(0));
         for _ in 0..GROUPS {
-            let task = Task { door: door.clone(), bell: bell.clone(), care: care.clone() };
+            let waiting = Arc::new(Semaphore::new(WAITING_MAX));
+            let (door, bell, care) = (door.clone(), bell.clone(), care.clone());
+            let task = Task { door, bell, care, waiting };
             tokio::spawn(task.run(inbox.clone()));
         }
         Writer { jobs }
@@ -65,11 +77,13 @@ impl Writer {
     }
 }
 
+#[derive(Clone)]
 struct Task {
     door: Door,
     bell: Arc<Notify>,
     /// How many more groups are looked at in full.
     care: Arc<AtomicU32>,
+    waiting: Arc<Semaphore>,
 }
 
 impl Task {
@@ -82,45 +96,70 @@ impl Task {
             }
             let (batches, answers): (Vec<Batch>, Vec<Answer>) = jobs.drain(..).unzip();
             let results = self.commit(&batches).await;
-            for (answer, result) in answers.into_iter().zip(results) {
-                // A caller that has gone away has detached; its batch stands all the same.
-                let _ = answer.send(result);
+            for ((batch, answer), result) in batches.into_iter().zip(answers).zip(results) {
+                match result {
+                    // A caller that has gone away has detached; its batch stands all the same.
+                    Some(result) => drop(answer.send(result)),
+                    None => drop(tokio::spawn(self.clone().wait_for_row(batch, answer))),
+                }
             }
         }
     }
 
-    async fn commit(&self, batches: &[Batch]) -> Vec<Result<(), CommitError>> {
-        match self.commit_group(batches).await {
-            Ok(applied) => applied.into_iter().map(answer).collect(),
+    /// `None` for a batch that meets a row that somebody holds.
+    async fn commit(&self, batches: &[Batch]) -> Vec<Option<Result<(), CommitError>>> {
+        match self.commit_group(batches, HASTY).await {
+            Ok(applied) => applied.into_iter().map(|applied| Some(answer(applied))).collect(),
             Err(Stop::Blocked(_) | Stop::Raced) if batches.len() > 1 => {
                 // Only the batch that meets the held row waits for it.
                 let mut results = Vec::with_capacity(batches.len());
                 for batch in batches {
-                    let alone = self.commit_group(std::slice::from_ref(batch)).await;
-                    let mut applied = match alone {
-                        Ok(applied) => applied,
-                        Err(stop) => {
-                            results.push(Err(stop.into()));
-                            continue;
-                        }
-                    };
-                    results.push(answer(applied.remove(0)));
+                    results.push(self.commit_alone(batch, HASTY).await);
                 }
                 results
             }
+            Err(Stop::Blocked(_)) => batches.iter().map(|_| None).collect(),
             Err(stop) => {
                 let error = CommitError::from(stop);
-                batches.iter().map(|_| Err(error.clone())).collect()
+                batches.iter().map(|_| Some(Err(error.clone()))).collect()
             }
         }
     }
 
-    async fn commit_group(&self, batches: &[Batch]) -> Result<Vec<Applied>, Stop> {
+    async fn commit_alone(
+        &self,
+        batch: &Batch,
+        begin: &'static str,
+    ) -> Option<Result<(), CommitError>> {
+        match self.commit_group(std::slice::from_ref(batch), begin).await {
+            Ok(mut applied) => Some(answer(applied.remove(0))),
+            Err(Stop::Blocked(_)) => None,
+            Err(stop) => Some(Err(stop.into())),
+        }
+    }
+
+    /// Beside the groups, so that these go on.
+    async fn wait_for_row(self, batch: Batch, answer: Answer) {
+        let busy = || StoreError::Busy("somebody else holds one of the rows".into());
+        let turn = tokio::time::timeout(WAITING, self.waiting.acquire()).await;
+        let result = match turn {
+            Ok(Ok(_turn)) => self.commit_alone(&batch, PATIENT).await,
+            Ok(Err(_)) | Err(_) => None,
+        };
+        // A caller that has gone away has detached; its batch stands all the same.
+        let _ = answer.send(result.unwrap_or_else(|| Err(busy().into())));
+    }
+
+    async fn commit_group(
+        &self,
+        batches: &[Batch],
+        begin: &'static str,
+    ) -> Result<Vec<Applied>, Stop> {
         for tries in 0..RACES_MAX {
             let session = self.door.enter().await.map_err(Stop::Failed)?;
             // What an index refused is looked at; so are the groups that come next.
             let is_careful = tries > 0 || self.care.load(Ordering::Relaxed) > 0;
-            match try_group(&session, batches, is_careful).await {
+            match try_group(&session, batches, begin, is_careful).await {
                 Ok((applied, epoch)) => {
                     let less = |care: u32| care.checked_sub(1);
                     let _ = self.care.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -203,6 +242,7 @@ fn answer(applied: Applied) -> Result<(), CommitError> {
 async fn try_group(
     session: &Session,
     batches: &[Batch],
+    begin: &'static str,
     is_careful: bool,
 ) -> Result<(Vec<Applied>, u64), Stop> {
     let shared = session.shared();
@@ -211,9 +251,9 @@ async fn try_group(
         false => Wanted::unknown(batches, &lock(&shared.ends)),
     };
     if wanted.is_empty() {
-        return write_at_once(session, batches, &known).await;
+        return write_at_once(session, batches, begin, &known).await;
     }
-    let (found, ground) = look(session, &wanted).await?;
+    let (found, ground) = look(session, &wanted, begin).await?;
     let mut rows = found.rows(ground.now.steady.boot, &known).map_err(Stop::Failed)?;
     let (applied, dropped) = apply(&mut rows, batches, &ground);
     let raced = !is_careful && is_unsure(batches, &applied);
@@ -234,6 +274,7 @@ async fn try_group(
 async fn write_at_once(
     session: &Session,
     batches: &[Batch],
+    begin: &'static str,
     known: &[(i64, End)],
 ) -> Result<(Vec<Applied>, u64), Stop> {
     let shared = session.shared();
@@ -253,7 +294,7 @@ async fn write_at_once(
     flush.prepare(session).await.map_err(failed)?;
     let asked_ms = shared.time.local_ms();
     let (begun, head, sent) = tokio::join!(
-        session.client().batch_execute("BEGIN"),
+        session.client().batch_execute(begin),
         session.query(meta::HEAD, &[]),
         flush.send(session),
     );
@@ -305,14 +346,18 @@ fn committed(session: &Session, sent: Sent) -> Result<(), Stop> {
 }
 
 /// Begins the transaction and reads, in one go, what the batches touch.
-async fn look(session: &Session, wanted: &Wanted<'_>) -> Result<(Found, Ground), Stop> {
+async fn look(
+    session: &Session,
+    wanted: &Wanted<'_>,
+    begin: &'static str,
+) -> Result<(Found, Ground), Stop> {
     let shared = session.shared();
     let failed = |error: tokio_postgres::Error| Stop::Failed(store_error(&error));
     session.prepare(&load::STATEMENTS).await.map_err(failed)?;
     session.prepare(&[(meta::HEAD, &[])]).await.map_err(failed)?;
     let asked_ms = shared.time.local_ms();
     let (begun, head, found) = tokio::join!(
-        session.client().batch_execute("BEGIN"),
+        session.client().batch_execute(begin),
         session.query(meta::HEAD, &[]),
         load::ask(session, wanted),
     );
@@ -335,7 +380,7 @@ async fn look(session: &Session, wanted: &Wanted<'_>) -> Result<(Found, Ground),
 }
 
 /// What an answer of the server means for a group.
-fn stop(error: &tokio_postgres::Error) -> Stop {
+pub(super) fn stop(error: &tokio_postgres::Error) -> Stop {
     match error.code() {
         Some(&SqlState::UNIQUE_VIOLATION | &SqlState::T_R_DEADLOCK_DETECTED) => Stop::Raced,
         Some(&SqlState::LOCK_NOT_AVAILABLE) => Stop::Blocked(store_error(error)),

@@ -1,0 +1,7 @@
+//! The SDK on Postgres: rows and receipt in one commit, and intents from users' own transactions.
+
+mod kit;
+mod outbox;
+mod outbox_sql;
+mod transaction;
+mod within;
