@@ -70,6 +70,8 @@ struct Known {
     meta: Meta,
     /// How far the server's log has been seen to grow.
     log: i64,
+    /// When the server was started that was looked at last.
+    started_us: i64,
 }
 
 impl Shared {
@@ -102,12 +104,15 @@ impl Shared {
             return Some(format!("it was written by server {}, this is {server}", meta.server));
         }
         let known = self.meta.read().unwrap_or_else(PoisonError::into_inner);
-        let Known { meta: seen, log: seen_log } = known.as_ref()?;
+        let Known { meta: seen, log: seen_log, .. } = known.as_ref()?;
         if meta.epoch > seen.epoch {
             return None;
         }
         if meta.store_id != seen.store_id {
             return Some("another store has taken its place".to_owned());
+        }
+        if meta.server != seen.server {
+            return Some(format!("it is on server {server}, and was on {}", seen.server));
         }
         if meta.epoch < seen.epoch {
             return Some(format!("it is in epoch {}, and was in {}", meta.epoch, seen.epoch));
@@ -125,9 +130,23 @@ impl Shared {
         if newer.is_none() {
             let same = known.as_ref().filter(|known| known.meta.epoch == meta.epoch);
             let log = same.map_or(reading.log, |same| same.log.max(reading.log));
-            *known = Some(Known { meta, log });
+            *known = Some(Known { meta, log, started_us: reading.started_us });
         }
         in_time
+    }
+
+    /// Takes how far the log of the server that is in this epoch has grown.
+    fn learn_log(&self, epoch: u64, log: i64) {
+        let mut known = self.meta.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_mut().filter(|known| known.meta.epoch == epoch) {
+            known.log = known.log.max(log);
+        }
+    }
+
+    /// Whether this is another server than the one that was looked at, or the same after a restart.
+    fn is_elsewhere(&self, reading: Reading) -> bool {
+        let known = self.meta.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().is_none_or(|known| known.started_us != reading.started_us)
     }
 
     fn ground(&self) -> Ground {

@@ -10,7 +10,7 @@ use semel_core::time::Steady;
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
-use super::connect::Param;
+use super::connect::{Param, in_time};
 use super::load::{self, get, unsigned};
 use super::rows::{read, sql_limit};
 use super::{Postgres, store_error};
@@ -253,6 +253,7 @@ impl Postgres {
         let session = self.door.enter().await?;
         let worker = &self.door.shared.worker;
         let until_ms = now.ms + SHOWN_MS;
+        session.hold();
         let shown = async {
             // Not worth a wait for the disk: lost, it is only shown to somebody else.
             session.client().batch_execute("BEGIN; SET LOCAL synchronous_commit = off").await?;
@@ -266,13 +267,9 @@ impl Postgres {
             session.client().batch_execute("COMMIT").await?;
             Ok(rows)
         };
-        let shown: Result<Vec<SqlRow>, tokio_postgres::Error> = shown.await;
-        match shown {
-            Ok(rows) => rows.iter().map(|row| get(row, 0)).collect(),
-            Err(error) => {
-                session.discard();
-                Err(store_error(&error))
-            }
-        }
+        let shown: Result<Vec<SqlRow>, tokio_postgres::Error> = in_time(shown).await?;
+        let rows = shown.map_err(|error| store_error(&error))?;
+        session.release();
+        rows.iter().map(|row| get(row, 0)).collect()
     }
 }
