@@ -12,7 +12,7 @@ use semel_core::limits;
 use tokio::sync::{Mutex, Notify, mpsc, oneshot};
 use tokio_postgres::error::SqlState;
 
-use super::connect::{Door, Session};
+use super::connect::{Door, Session, in_time};
 use super::flush::Flush;
 use super::load::{self, Wanted};
 use super::{meta, store_error};
@@ -112,7 +112,9 @@ impl Task {
     async fn commit_group(&self, batches: &[Batch]) -> Result<Vec<Applied>, Stop> {
         for _ in 0..RACES_MAX {
             let session = self.door.enter().await.map_err(Stop::Failed)?;
-            match try_group(&session, batches).await {
+            // Nobody knows how far a server got that does not answer.
+            let tried = in_time(try_group(&session, batches)).await;
+            match tried.unwrap_or(Err(Stop::Unknown)) {
                 Ok(applied) => {
                     self.tell(&session, batches, &applied);
                     return Ok(applied);
@@ -134,9 +136,16 @@ impl Task {
         let ground = shared.ground();
         let mut rings = false;
         for (batch, applied) in batches.iter().zip(applied) {
-            if matches!(applied, Applied::Written) {
-                shared.memory.note(ground.epoch, &batch.writes, ground.now.wall);
-                rings |= batch.writes.iter().any(may_be_awaited);
+            match applied {
+                Applied::Written => {
+                    shared.memory.note(ground.epoch, &batch.writes, ground.now.wall);
+                    rings |= batch.writes.iter().any(may_be_awaited);
+                }
+                // Its own answer was lost: from now on its caller counts on it.
+                Applied::Already => {
+                    shared.memory.note(ground.epoch, &batch.writes, ground.now.wall);
+                }
+                Applied::Stale(_) => {}
             }
         }
         if rings {
@@ -244,6 +253,11 @@ async fn look(session: &Session, batches: &[Batch]) -> Result<(Rows, Ground), St
     };
     let head = head.first().ok_or_else(|| Stop::Failed(StoreError::Corrupt("no meta".into())))?;
     let (meta, reading) = meta::read_head(head).map_err(failed)?;
+    if shared.is_elsewhere(reading) {
+        // Behind a pooler the server was replaced, or restarted: a new connection looks at it.
+        let another = StoreError::Unavailable("the server behind the pooler is another".into());
+        return Err(Stop::Failed(another));
+    }
     let (boot, epoch, quarantine) = (meta.boot, meta.epoch, meta.quarantine);
     shared.learn(meta, reading, asked_ms);
     let rows = found.rows(boot).map_err(Stop::Failed)?;
