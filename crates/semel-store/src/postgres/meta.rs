@@ -8,6 +8,7 @@
 use semel_core::effect::Quarantine;
 use semel_core::time::Wall;
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::connect::Session;
@@ -113,7 +114,15 @@ pub(super) async fn greet(session: &Session) -> Result<(), StoreError> {
 
 /// Which server a connection leads to.
 pub(super) async fn server(session: &Session) -> Result<String, StoreError> {
-    let rows = session.query(SERVER, &[]).await.map_err(|error| store_error(&error))?;
+    let rows = session.query(SERVER, &[]).await.map_err(|error| match error.code() {
+        // Some operators take it from PUBLIC; without it a failover would go unnoticed.
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => StoreError::Unavailable(
+            "the role may not ask which server this is: \
+             GRANT EXECUTE ON FUNCTION pg_control_system() TO it"
+                .into(),
+        ),
+        Some(_) | None => store_error(&error),
+    })?;
     let found = rows.first().map(|row| row.try_get::<_, Option<String>>(0));
     let found = found.transpose().map_err(|error| store_error(&error))?.flatten();
     found.ok_or_else(|| StoreError::Unavailable("this server is a standby".into()))

@@ -177,7 +177,8 @@ impl Postgres {
         }
         let found = migrate::found(&door.knock().await?).await?;
         if found == 0 {
-            return Err(StoreError::Missing(address.shown));
+            let shown = address.shown;
+            return Err(StoreError::Missing(format!("{shown}: `semel migrate` creates it")));
         }
         migrate::check(found)?;
         // Looked at anew: the connections above were used before anybody could look.
