@@ -1,6 +1,7 @@
 //! Connections: a pool of them, each looked at before anybody uses it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{
@@ -18,6 +19,9 @@ use crate::StoreError;
 /// How long somebody waits for a connection before the store counts as busy.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long an answer may take: longer than the server lets a statement run.
+const ANSWER: Duration = Duration::from_secs(40);
+
 /// Hands out connections.
 #[derive(Clone)]
 pub(super) struct Door {
@@ -27,8 +31,11 @@ pub(super) struct Door {
 
 /// A connection that has been looked at.
 pub(super) struct Session {
-    client: Object,
+    /// Taken when it goes back to the pool, or is closed.
+    client: Option<Object>,
     shared: Arc<Shared>,
+    /// In the middle of something: whoever was about to end it may be gone.
+    is_held: AtomicBool,
 }
 
 /// A value and its type: what is not prepared by name has to say it.
@@ -58,14 +65,10 @@ impl Door {
     /// back in time must not be written to before that is on record.
     pub(super) async fn enter(&self) -> Result<Session, StoreError> {
         let session = self.knock().await?;
-        if Object::metrics(&session.client).recycle_count == 0 {
-            match meta::greet(&session).await {
-                Ok(()) => {}
-                Err(error) => {
-                    session.discard();
-                    return Err(error);
-                }
-            }
+        if session.is_new() {
+            session.hold();
+            in_time(meta::greet(&session)).await??;
+            session.release();
         }
         Ok(session)
     }
@@ -73,21 +76,46 @@ impl Door {
     /// A connection about which nothing is known.
     pub(super) async fn knock(&self) -> Result<Session, StoreError> {
         let client = self.pool.get().await.map_err(pool_error)?;
-        Ok(Session { client, shared: self.shared.clone() })
+        let is_held = AtomicBool::new(false);
+        Ok(Session { client: Some(client), shared: self.shared.clone(), is_held })
     }
 }
 
+/// Waits for an answer of the server, but not for ever: one whose machine is gone never answers.
+pub(super) async fn in_time<T>(answer: impl Future<Output = T>) -> Result<T, StoreError> {
+    let late = |_| StoreError::Unavailable("the server did not answer in time".into());
+    tokio::time::timeout(ANSWER, answer).await.map_err(late)
+}
+
 impl Session {
-    pub(super) fn client(&self) -> &Client {
-        &self.client
+    fn object(&self) -> &Object {
+        self.client.as_ref().expect("it is there until it is dropped")
     }
 
-    pub(super) fn into_client(self) -> Object {
-        self.client
+    pub(super) fn client(&self) -> &Client {
+        self.object()
+    }
+
+    fn is_new(&self) -> bool {
+        Object::metrics(self.object()).recycle_count == 0
+    }
+
+    /// From here until `release` the connection is closed rather than given to somebody else:
+    /// a caller that goes away must not leave a transaction open, or a server not looked at.
+    pub(super) fn hold(&self) {
+        self.is_held.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn release(&self) {
+        self.is_held.store(false, Ordering::Relaxed);
+    }
+
+    pub(super) fn into_client(mut self) -> Object {
+        self.client.take().expect("it is there until it is dropped")
     }
 
     pub(super) fn client_mut(&mut self) -> &mut Client {
-        &mut self.client
+        self.client.as_mut().expect("it is there until it is dropped")
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -106,12 +134,12 @@ impl Session {
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let text = self.shared.text(text);
         if self.shared.unnamed {
-            return self.client.query_typed(&text, params).await;
+            return self.client().query_typed(&text, params).await;
         }
         let types: Vec<Type> = params.iter().map(|(_, kind)| kind.clone()).collect();
-        let statement = self.client.prepare_typed_cached(&text, &types).await?;
+        let statement = self.object().prepare_typed_cached(&text, &types).await?;
         let values: Vec<&(dyn ToSql + Sync)> = params.iter().map(|(value, _)| *value).collect();
-        self.client.query(&statement, &values).await
+        self.client().query(&statement, &values).await
     }
 
     /// Prepares statements, so that later ones go out in the order in which they are asked.
@@ -123,14 +151,22 @@ impl Session {
             return Ok(());
         }
         for (text, types) in texts {
-            self.client.prepare_typed_cached(&self.shared.text(text), types).await?;
+            self.object().prepare_typed_cached(&self.shared.text(text), types).await?;
         }
         Ok(())
     }
 
     /// Closes the connection; the server undoes what it had not committed.
     pub(super) fn discard(self) {
-        drop(Object::take(self.client));
+        self.hold();
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.is_held.load(Ordering::Relaxed) {
+            self.client.take().map(Object::take);
+        }
     }
 }
 

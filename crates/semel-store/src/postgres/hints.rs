@@ -14,7 +14,8 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{AsyncMessage, NoTls, Socket};
 
 use super::address::{PgAddress, Tls};
-use super::connect::{Door, tls};
+use super::connect::{Door, in_time, tls};
+use super::meta::unsigned;
 use super::store_error;
 use crate::StoreError;
 
@@ -58,7 +59,9 @@ impl Hints {
     }
 }
 
-const NOTIFY: &str = "SELECT pg_notify($1, '')";
+/// Behind a commit, it also tells how far the log is on disk now: with this commit in it.
+const NOTIFY: &str = "SELECT pg_notify($1, ''), epoch, \
+     (pg_current_wal_flush_lsn() - '0/0')::bigint FROM semel.meta";
 
 const HIGH: &str = "UPDATE semel.meta SET wall_high = $1 WHERE wall_high < $1";
 
@@ -82,20 +85,23 @@ async fn ring(door: Door, bell: Arc<Notify>, changes: Arc<watch::Sender<u64>>) {
 async fn notify(door: &Door, high_ms: Option<i64>) -> Result<(), StoreError> {
     let session = door.enter().await?;
     let channel = channel(&door.shared.schema);
+    session.hold();
     let sent = async {
         let client = session.client();
         client.batch_execute("BEGIN; SET LOCAL synchronous_commit = off").await?;
-        session.query(NOTIFY, &[(&channel, Type::TEXT)]).await?;
+        let told = session.query(NOTIFY, &[(&channel, Type::TEXT)]).await?;
+        if let Some(row) = told.first() {
+            door.shared.learn_log(unsigned(row, 1)?, row.try_get(2)?);
+        }
         if let Some(high_ms) = high_ms {
             session.query(HIGH, &[(&high_ms, Type::INT8)]).await?;
         }
         client.batch_execute("COMMIT").await
     };
-    let sent: Result<(), tokio_postgres::Error> = sent.await;
-    sent.map_err(|error| {
-        session.discard();
-        store_error(&error)
-    })
+    let sent: Result<(), tokio_postgres::Error> = in_time(sent).await?;
+    sent.map_err(|error| store_error(&error))?;
+    session.release();
+    Ok(())
 }
 
 fn channel(schema: &str) -> String {

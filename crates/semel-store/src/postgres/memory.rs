@@ -1,9 +1,10 @@
 //! What this process remembers to have written. When the server turns out to have forgotten some
 //! of it, that is what may have been lost, and it is listed.
 
-use std::collections::VecDeque;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use semel_core::key::Address;
 use semel_core::time::Wall;
 use tokio_postgres::types::Type;
 
@@ -16,17 +17,18 @@ const ROWS_MAX: usize = 10_000;
 
 #[derive(Default)]
 pub(super) struct Memory {
-    rows: Mutex<Remembered>,
+    rows: Mutex<VecDeque<Written>>,
 }
 
-#[derive(Default)]
-struct Remembered {
-    epoch: u64,
-    rows: VecDeque<Written>,
+/// Rows on their way into the list. They are remembered again if they do not get there.
+struct Taken<'a> {
+    memory: &'a Memory,
+    rows: Vec<Written>,
 }
 
-/// One row that was written and acknowledged.
+/// One row that was written, or removed, and acknowledged.
 struct Written {
+    epoch: u64,
     namespace: String,
     /// Of an effect; a run has none.
     action: Option<String>,
@@ -35,7 +37,8 @@ struct Written {
     generation: Option<i64>,
     version: i64,
     sum: i64,
-    state: &'static str,
+    /// `None`: it was removed. That it is not there is no loss.
+    state: Option<&'static str>,
     at: Wall,
 }
 
@@ -43,11 +46,12 @@ impl Memory {
     /// Notes what a batch wrote in an epoch.
     pub(super) fn note(&self, epoch: u64, writes: &[Write], at: Wall) {
         let written = writes.iter().filter_map(|write| match write {
-            Write::Insert(row) | Write::Update(row) => Some(effect(row, at)),
-            Write::StartRun(row) | Write::UpdateRun(row) => Some(run(row, at)),
+            Write::Insert(row) | Write::Update(row) => Some(effect(row)),
+            Write::StartRun(row) | Write::UpdateRun(row) => Some(run(row)),
+            Write::Remove { address, .. } => Some(removed_effect(address)),
+            Write::DropRun { row: Some(row), .. } => Some(run(row)),
+            Write::DropRun { namespace, id, row: None, .. } => Some(removed_run(namespace, id)),
             Write::InEpoch(_)
-            | Write::Remove { .. }
-            | Write::DropRun { .. }
             | Write::Append(_)
             | Write::Holds { .. }
             | Write::Deliver(_)
@@ -55,27 +59,54 @@ impl Memory {
             | Write::Touch { .. }
             | Write::Blob { .. } => None,
         });
-        let mut remembered = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered.epoch = epoch;
+        let mut rows = self.rows();
         for row in written {
-            if remembered.rows.len() == ROWS_MAX {
-                remembered.rows.pop_front();
+            if rows.len() == ROWS_MAX {
+                rows.pop_front();
             }
-            remembered.rows.push_back(row);
+            rows.push_back(Written { epoch, at, ..row });
         }
     }
 
-    /// What was written before this epoch; forgotten then.
-    fn take_before(&self, epoch: u64) -> Vec<Written> {
-        let mut remembered = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        match remembered.epoch < epoch {
-            true => std::mem::take(&mut remembered.rows).into(),
-            false => Vec::new(),
-        }
+    fn rows(&self) -> MutexGuard<'_, VecDeque<Written>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was written before this epoch, the newest of each row.
+    fn take_before(&self, epoch: u64) -> Taken<'_> {
+        let mut rows = self.rows();
+        let (before, since) =
+            std::mem::take(&mut *rows).into_iter().partition(|row| row.epoch < epoch);
+        *rows = since;
+        Taken { memory: self, rows: newest(before) }
     }
 }
 
-fn effect(row: &Row, at: Wall) -> Written {
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut rows = self.memory.rows();
+        let since = std::mem::take(&mut *rows);
+        rows.extend(self.rows.drain(..).chain(since));
+    }
+}
+
+/// The last word about each row, without those that were removed.
+fn newest(rows: VecDeque<Written>) -> Vec<Written> {
+    let mut newest = BTreeMap::new();
+    for row in rows {
+        let name = (row.namespace.clone(), row.action.clone(), row.name.clone());
+        // A key is removed with all its generations.
+        if row.state.is_none() {
+            newest.remove(&name);
+        } else {
+            let generations: &mut BTreeMap<_, _> = newest.entry(name).or_default();
+            generations.insert(row.generation, row);
+        }
+    }
+    newest.into_values().flat_map(BTreeMap::into_values).collect()
+}
+
+fn effect(row: &Row) -> Written {
     Written {
         namespace: row.address.namespace.as_str().to_owned(),
         action: Some(row.address.action.as_str().to_owned()),
@@ -83,12 +114,13 @@ fn effect(row: &Row, at: Wall) -> Written {
         generation: Some(i64::from(row.generation)),
         version: i64::try_from(row.version).unwrap_or(i64::MAX),
         sum: row.sum,
-        state: row.state.as_str(),
-        at,
+        state: Some(row.state.as_str()),
+        epoch: 0,
+        at: Wall(0),
     }
 }
 
-fn run(row: &RunRow, at: Wall) -> Written {
+fn run(row: &RunRow) -> Written {
     Written {
         namespace: row.namespace.clone(),
         action: None,
@@ -96,17 +128,43 @@ fn run(row: &RunRow, at: Wall) -> Written {
         generation: None,
         version: i64::try_from(row.version).unwrap_or(i64::MAX),
         sum: row.sum,
-        state: row.state.as_str(),
-        at,
+        state: Some(row.state.as_str()),
+        epoch: 0,
+        at: Wall(0),
     }
 }
 
-/// A row is there when it is at this version as it was written, or at a later one. Of several
-/// versions of one row only the newest is listed.
+fn removed_effect(address: &Address) -> Written {
+    Written {
+        namespace: address.namespace.as_str().to_owned(),
+        action: Some(address.action.as_str().to_owned()),
+        name: address.key.as_str().to_owned(),
+        ..removed()
+    }
+}
+
+fn removed_run(namespace: &str, id: &str) -> Written {
+    Written { namespace: namespace.to_owned(), name: id.to_owned(), ..removed() }
+}
+
+fn removed() -> Written {
+    Written {
+        epoch: 0,
+        namespace: String::new(),
+        action: None,
+        name: String::new(),
+        generation: None,
+        version: 0,
+        sum: 0,
+        state: None,
+        at: Wall(0),
+    }
+}
+
+/// A row is there when it is at this version as it was written, or at a later one.
 const REPORT: &str = "INSERT INTO semel.lost \
      (epoch, namespace, action, name, generation, version, state, written_at, worker) \
-     SELECT DISTINCT ON (w.namespace, w.action, w.name, w.generation) $1, w.namespace, w.action, \
-     w.name, w.generation, w.version, w.state, w.written_at, $2 \
+     SELECT $1, w.namespace, w.action, w.name, w.generation, w.version, w.state, w.written_at, $2 \
      FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], \
      $9::text[], $10::bigint[]) \
      AS w(namespace, action, name, generation, version, sum, state, written_at) \
@@ -115,14 +173,14 @@ const REPORT: &str = "INSERT INTO semel.lost \
      AND (e.version > w.version OR (e.version = w.version AND e.sum = w.sum))) \
      AND NOT EXISTS (SELECT 1 FROM semel.runs AS r WHERE w.action IS NULL \
      AND r.namespace = w.namespace AND r.id = w.name \
-     AND (r.version > w.version OR (r.version = w.version AND r.sum = w.sum))) \
-     ORDER BY w.namespace, w.action, w.name, w.generation, w.version DESC";
+     AND (r.version > w.version OR (r.version = w.version AND r.sum = w.sum)))";
 
 /// Lists what this process wrote before the epoch that the server is in now, and what is gone.
 pub(super) async fn report(session: &Session) -> Result<(), StoreError> {
     let shared = session.shared();
     let epoch = session.meta().epoch;
-    let rows = shared.memory.take_before(epoch);
+    let mut taken = shared.memory.take_before(epoch);
+    let rows = &taken.rows;
     if rows.is_empty() {
         return Ok(());
     }
@@ -133,7 +191,7 @@ pub(super) async fn report(session: &Session) -> Result<(), StoreError> {
     let generations: Vec<Option<i64>> = rows.iter().map(|row| row.generation).collect();
     let versions: Vec<i64> = rows.iter().map(|row| row.version).collect();
     let sums: Vec<i64> = rows.iter().map(|row| row.sum).collect();
-    let states: Vec<&str> = rows.iter().map(|row| row.state).collect();
+    let states: Vec<Option<&str>> = rows.iter().map(|row| row.state).collect();
     let times: Vec<i64> = rows.iter().map(|row| row.at.0).collect();
     let params: [Param<'_>; 10] = [
         (&epoch, Type::INT8),
@@ -147,5 +205,37 @@ pub(super) async fn report(session: &Session) -> Result<(), StoreError> {
         (&states, Type::TEXT_ARRAY),
         (&times, Type::INT8_ARRAY),
     ];
-    session.query(REPORT, &params).await.map(|_| ()).map_err(|error| store_error(&error))
+    session.query(REPORT, &params).await.map_err(|error| store_error(&error))?;
+    taken.rows.clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(memory: &Memory) -> Vec<String> {
+        memory.rows().iter().map(|row| row.name.clone()).collect()
+    }
+
+    #[test]
+    fn what_could_not_be_listed_is_remembered_in_its_epoch() {
+        let memory = Memory::default();
+        let row = |epoch, name: &str| Written {
+            epoch,
+            name: name.to_owned(),
+            state: Some("done"),
+            ..removed()
+        };
+        memory.rows().extend([row(0, "a"), row(0, "b"), row(0, "a")]);
+        let taken = memory.take_before(1);
+        assert_eq!(names(&memory), [""; 0]);
+        memory.rows().push_back(row(1, "c"));
+        drop(taken);
+        assert_eq!(names(&memory), ["a", "b", "c"]);
+        let mut taken = memory.take_before(1);
+        taken.rows.clear();
+        drop(taken);
+        assert_eq!(names(&memory), ["c"], "listed once, and what came since stays");
+    }
 }

@@ -8,6 +8,7 @@
 use semel_core::effect::Quarantine;
 use semel_core::time::Wall;
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::connect::Session;
@@ -27,11 +28,16 @@ pub(super) struct Meta {
     pub(super) quarantine: Option<Quarantine>,
 }
 
-/// A reading of the server: its clock and its log.
+/// A reading of the server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
+    /// Its clock.
     pub(super) wall_ms: i64,
+    /// How far its log was forced to disk: what lies beyond may be lost by a crash, and nobody was
+    /// promised anything about it.
     pub(super) log: i64,
+    /// When it was started: behind a pooler another server may answer on the same connection.
+    pub(super) started_us: i64,
 }
 
 /// Everything a batch must know, in one row. Settings end with the transaction: a pooler may give
@@ -40,7 +46,8 @@ pub(super) struct Reading {
 pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, meta.server, \
      meta.boot, meta.boot_since, meta.wall_high, opened_at, recovered_at, \
      (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall, \
-     (pg_current_wal_insert_lsn() - '0/0')::bigint AS log, \
+     (pg_current_wal_flush_lsn() - '0/0')::bigint AS log, \
+     (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started, \
      set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
          WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true), \
      set_config('statement_timeout', '30000', true), \
@@ -72,7 +79,9 @@ pub(super) fn read_head(row: &Row) -> Result<(Meta, Reading), tokio_postgres::Er
             recovered: Wall(recovered),
         }),
     };
-    Ok((meta, Reading { wall_ms: row.try_get(9)?, log: row.try_get(10)? }))
+    let reading =
+        Reading { wall_ms: row.try_get(9)?, log: row.try_get(10)?, started_us: row.try_get(11)? };
+    Ok((meta, reading))
 }
 
 pub(super) fn unsigned(row: &Row, column: usize) -> Result<u64, tokio_postgres::Error> {
@@ -105,7 +114,15 @@ pub(super) async fn greet(session: &Session) -> Result<(), StoreError> {
 
 /// Which server a connection leads to.
 pub(super) async fn server(session: &Session) -> Result<String, StoreError> {
-    let rows = session.query(SERVER, &[]).await.map_err(|error| store_error(&error))?;
+    let rows = session.query(SERVER, &[]).await.map_err(|error| match error.code() {
+        // Some operators take it from PUBLIC; without it a failover would go unnoticed.
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => StoreError::Unavailable(
+            "the role may not ask which server this is: \
+             GRANT EXECUTE ON FUNCTION pg_control_system() TO it"
+                .into(),
+        ),
+        Some(_) | None => store_error(&error),
+    })?;
     let found = rows.first().map(|row| row.try_get::<_, Option<String>>(0));
     let found = found.transpose().map_err(|error| store_error(&error))?.flatten();
     found.ok_or_else(|| StoreError::Unavailable("this server is a standby".into()))

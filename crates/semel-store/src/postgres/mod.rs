@@ -53,7 +53,6 @@ pub struct Postgres {
     door: Door,
     writer: Option<Writer>,
     hints: hints::Hints,
-    looks: run_rows::Looks,
     shown: String,
 }
 
@@ -69,6 +68,7 @@ pub(crate) struct Shared {
     memory: memory::Memory,
     /// The ends of the journals that this process writes.
     ends: Mutex<load::Ends>,
+    looks: run_rows::Looks,
     /// Names this process where it leaves a note in the store.
     worker: String,
     /// How many transactions this process has written.
@@ -80,6 +80,8 @@ struct Known {
     meta: Meta,
     /// How far the server's log has been seen to grow.
     log: i64,
+    /// When the server was started that was looked at last.
+    started_us: i64,
 }
 
 impl Shared {
@@ -112,12 +114,15 @@ impl Shared {
             return Some(format!("it was written by server {}, this is {server}", meta.server));
         }
         let known = self.meta.read().unwrap_or_else(PoisonError::into_inner);
-        let Known { meta: seen, log: seen_log } = known.as_ref()?;
+        let Known { meta: seen, log: seen_log, .. } = known.as_ref()?;
         if meta.epoch > seen.epoch {
             return None;
         }
         if meta.store_id != seen.store_id {
             return Some("another store has taken its place".to_owned());
+        }
+        if meta.server != seen.server {
+            return Some(format!("it is on server {server}, and was on {}", seen.server));
         }
         if meta.epoch < seen.epoch {
             return Some(format!("it is in epoch {}, and was in {}", meta.epoch, seen.epoch));
@@ -135,9 +140,23 @@ impl Shared {
         if newer.is_none() {
             let same = known.as_ref().filter(|known| known.meta.epoch == meta.epoch);
             let log = same.map_or(reading.log, |same| same.log.max(reading.log));
-            *known = Some(Known { meta, log });
+            *known = Some(Known { meta, log, started_us: reading.started_us });
         }
         in_time
+    }
+
+    /// Takes how far the log of the server that is in this epoch has grown.
+    fn learn_log(&self, epoch: u64, log: i64) {
+        let mut known = self.meta.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_mut().filter(|known| known.meta.epoch == epoch) {
+            known.log = known.log.max(log);
+        }
+    }
+
+    /// Whether this is another server than the one that was looked at, or the same after a restart.
+    fn is_elsewhere(&self, reading: Reading) -> bool {
+        let known = self.meta.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().is_none_or(|known| known.started_us != reading.started_us)
     }
 
     fn ground(&self) -> Ground {
@@ -168,7 +187,8 @@ impl Postgres {
         }
         let found = migrate::found(&door.knock().await?).await?;
         if found == 0 {
-            return Err(StoreError::Missing(address.shown));
+            let shown = address.shown;
+            return Err(StoreError::Missing(format!("{shown}: `semel migrate` creates it")));
         }
         migrate::check(found)?;
         // Looked at anew: the connections above were used before anybody could look.
@@ -178,8 +198,7 @@ impl Postgres {
         let hints = hints::Hints::start(&address, door.clone());
         let writes = access == Access::ReadWrite;
         let writer = writes.then(|| Writer::start(&door, &hints.bell()));
-        let looks = run_rows::Looks::default();
-        Ok(Postgres { door, writer, hints, looks, shown: address.shown })
+        Ok(Postgres { door, writer, hints, shown: address.shown })
     }
 
     /// Creates the store or brings it to this format. Returns the format it had, zero for none.
@@ -223,6 +242,7 @@ fn shared(address: &PgAddress, clock: Clock) -> Result<Shared, StoreError> {
         meta: RwLock::default(),
         memory: memory::Memory::default(),
         ends: Mutex::default(),
+        looks: run_rows::Looks::default(),
         worker,
         commits: AtomicU64::new(0),
     })

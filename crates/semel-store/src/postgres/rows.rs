@@ -7,7 +7,7 @@ use semel_core::time::{Steady, Wall};
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
-use super::connect::{Door, Param};
+use super::connect::{Door, Param, in_time};
 use super::load::{get, unsigned};
 use super::store_error;
 use crate::{DueCursor, DuePage, Page, Query, StoreError, read_record};
@@ -25,17 +25,15 @@ pub(super) async fn read(
     params: &[Param<'_>],
 ) -> Result<Vec<SqlRow>, StoreError> {
     let session = door.enter().await?;
-    match session.query(text, params).await {
-        Ok(rows) => Ok(rows),
-        Err(error) => {
-            let broken = error.as_db_error().is_none();
-            let error = store_error(&error);
-            if broken {
-                session.discard();
-            }
-            Err(error)
-        }
+    let (error, is_broken) = match in_time(session.query(text, params)).await {
+        Ok(Ok(rows)) => return Ok(rows),
+        Ok(Err(error)) => (store_error(&error), error.as_db_error().is_none()),
+        Err(late) => (late, true),
+    };
+    if is_broken {
+        session.discard();
     }
+    Err(error)
 }
 
 pub(super) fn effect(row: &SqlRow) -> Result<Effect, StoreError> {

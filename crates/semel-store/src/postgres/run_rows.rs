@@ -10,12 +10,12 @@ use semel_core::time::Steady;
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
-use super::connect::Param;
+use super::connect::{Param, in_time};
 use super::load::{self, get, unsigned};
 use super::rows::{read, sql_limit};
 use super::{Postgres, store_error};
 use crate::runs::read_run;
-use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, Store, StoreError};
+use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, Store, StoreError, Write};
 
 pub(super) fn run(row: &SqlRow) -> Result<Run, StoreError> {
     let record: &str = get(row, 3)?;
@@ -187,6 +187,31 @@ impl Looks {
         (local_ms < look.whole_at_ms).then_some(look.floor_ms)
     }
 
+    /// Notes what was written: a run may come into a lane with a time that has long passed, such as
+    /// one that is cancelled after its holder died.
+    pub(super) fn wrote(&self, writes: &[Write]) {
+        let rows = writes.iter().filter_map(|write| match write {
+            Write::StartRun(row) | Write::UpdateRun(row) => Some(row),
+            Write::DropRun { row, .. } => row.as_ref(),
+            Write::InEpoch(_)
+            | Write::Insert(_)
+            | Write::Update(_)
+            | Write::Remove { .. }
+            | Write::Append(_)
+            | Write::Holds { .. }
+            | Write::Deliver(_)
+            | Write::Consume { .. }
+            | Write::Touch { .. }
+            | Write::Blob { .. } => None,
+        });
+        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+        for row in rows {
+            if let (Some(wake_at), Some(look)) = (row.wake_at, lanes.get_mut(&row.lane)) {
+                look.floor_ms = look.floor_ms.min(wake_at.ms);
+            }
+        }
+    }
+
     /// Notes a look that began at `floor` and saw `earliest` first.
     fn note(&self, lane: &str, now: Steady, seen: (Option<i64>, Option<i64>), times: (i64, i64)) {
         let (floor, earliest) = seen;
@@ -210,7 +235,7 @@ impl Postgres {
         let shared = &self.door.shared;
         let now = self.ground().now.steady;
         let began_ms = shared.time.local_ms();
-        let floor = self.looks.floor(lane, now, began_ms);
+        let floor = shared.looks.floor(lane, now, began_ms);
         let from = floor.unwrap_or(i64::MIN);
         let sql_limit = sql_limit(limit).saturating_add(1);
         let params: [Param<'_>; 5] = [
@@ -225,7 +250,7 @@ impl Postgres {
             read(&self.door, EARLIEST, &params[..2]),
         )?;
         let earliest = earliest.first().map(|row| get(row, 0)).transpose()?;
-        self.looks.note(lane, now, (floor, earliest), (began_ms, shared.time.local_ms()));
+        shared.looks.note(lane, now, (floor, earliest), (began_ms, shared.time.local_ms()));
         let mut due = DueRuns::default();
         let mut unshown = Vec::new();
         for row in &found {
@@ -253,6 +278,7 @@ impl Postgres {
         let session = self.door.enter().await?;
         let worker = &self.door.shared.worker;
         let until_ms = now.ms + SHOWN_MS;
+        session.hold();
         let shown = async {
             // Not worth a wait for the disk: lost, it is only shown to somebody else.
             session.client().batch_execute("BEGIN; SET LOCAL synchronous_commit = off").await?;
@@ -266,13 +292,9 @@ impl Postgres {
             session.client().batch_execute("COMMIT").await?;
             Ok(rows)
         };
-        let shown: Result<Vec<SqlRow>, tokio_postgres::Error> = shown.await;
-        match shown {
-            Ok(rows) => rows.iter().map(|row| get(row, 0)).collect(),
-            Err(error) => {
-                session.discard();
-                Err(store_error(&error))
-            }
-        }
+        let shown: Result<Vec<SqlRow>, tokio_postgres::Error> = in_time(shown).await?;
+        let rows = shown.map_err(|error| store_error(&error))?;
+        session.release();
+        rows.iter().map(|row| get(row, 0)).collect()
     }
 }

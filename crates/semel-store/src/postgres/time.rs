@@ -26,6 +26,8 @@ struct Offsets {
     since: i64,
     newest: Option<i64>,
     before: Option<i64>,
+    /// They are of a server that is gone: good until there is a better one.
+    is_over: bool,
 }
 
 impl ServerTime {
@@ -53,9 +55,10 @@ impl ServerTime {
         true
     }
 
-    /// Forgets all readings: there is another server now.
+    /// The next reading replaces all before it: there is another server now. Until it comes the
+    /// time goes on, since somebody may ask at any moment.
     pub(super) fn forget(&self) {
-        *self.offsets.lock().unwrap_or_else(PoisonError::into_inner) = Offsets::default();
+        self.offsets.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
     }
 
     /// The server's wall time.
@@ -73,6 +76,9 @@ impl ServerTime {
 
 impl Offsets {
     fn learn(&mut self, offset: i64, now: i64) {
+        if self.is_over {
+            *self = Offsets::default();
+        }
         if self.newest.is_none() || now - self.since >= WINDOW_MS {
             self.before = self.newest.filter(|_| now - self.since < 2 * WINDOW_MS);
             self.newest = Some(offset);
@@ -98,6 +104,18 @@ mod tests {
         assert_eq!((offsets.newest, offsets.before), (Some(980), Some(999)));
         offsets.learn(985, 2 * WINDOW_MS);
         assert_eq!((offsets.newest, offsets.before), (Some(985), Some(980)));
+    }
+
+    #[test]
+    fn another_servers_clock_replaces_the_old_one_when_it_is_read() {
+        let time = ServerTime::new(Clock::Real);
+        let offset = || time.wall_ms() - time.local_ms();
+        let now = time.local_ms();
+        time.offsets.lock().unwrap().learn(9_000, now);
+        time.forget();
+        assert!((8_900..9_100).contains(&offset()), "the time goes on meanwhile");
+        time.offsets.lock().unwrap().learn(500, now);
+        assert!((400..600).contains(&offset()), "an earlier clock counts, too");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use semel_core::limits;
 use tokio::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
 use tokio_postgres::error::SqlState;
 
-use super::connect::{Door, Session};
+use super::connect::{Door, Session, in_time};
 use super::flush::{Flush, Sent};
 use super::load::{self, End, Found, Wanted};
 use super::{lock, meta, store_error};
@@ -159,7 +159,9 @@ impl Task {
             let session = self.door.enter().await.map_err(Stop::Failed)?;
             // What an index refused is looked at; so are the groups that come next.
             let is_careful = tries > 0 || self.care.load(Ordering::Relaxed) > 0;
-            match try_group(&session, batches, begin, is_careful).await {
+            // Nobody knows how far a server got that does not answer.
+            let tried = in_time(try_group(&session, batches, begin, is_careful)).await;
+            match tried.unwrap_or(Err(Stop::Unknown)) {
                 Ok((applied, epoch)) => {
                     let less = |care: u32| care.checked_sub(1);
                     let _ = self.care.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
@@ -184,10 +186,16 @@ impl Task {
         let wall = shared.ground().now.wall;
         let mut rings = false;
         for (batch, applied) in batches.iter().zip(applied) {
-            if matches!(applied, Applied::Written) {
-                shared.memory.note(epoch, &batch.writes, wall);
-                lock(&shared.ends).note(epoch, &batch.writes);
-                rings |= batch.writes.iter().any(may_be_awaited);
+            shared.looks.wrote(&batch.writes);
+            match applied {
+                Applied::Written => {
+                    shared.memory.note(epoch, &batch.writes, wall);
+                    lock(&shared.ends).note(epoch, &batch.writes);
+                    rings |= batch.writes.iter().any(may_be_awaited);
+                }
+                // Its own answer was lost: from now on its caller counts on it.
+                Applied::Already => shared.memory.note(epoch, &batch.writes, wall),
+                Applied::Stale(_) => {}
             }
         }
         if rings {
@@ -250,7 +258,8 @@ async fn try_group(
         true => (Wanted::all(batches), Vec::new()),
         false => Wanted::unknown(batches, &lock(&shared.ends)),
     };
-    if wanted.is_empty() {
+    // Behind a pooler the server may be another by now: that is looked at before anything is written.
+    if wanted.is_empty() && !shared.unnamed {
         return write_at_once(session, batches, begin, &known).await;
     }
     let (found, ground) = look(session, &wanted, begin).await?;
@@ -373,6 +382,11 @@ async fn look(
     };
     let head = head.first().ok_or_else(|| Stop::Failed(StoreError::Corrupt("no meta".into())))?;
     let (meta, reading) = meta::read_head(head).map_err(failed)?;
+    if shared.is_elsewhere(reading) {
+        // Behind a pooler the server was replaced, or restarted: a new connection looks at it.
+        let another = StoreError::Unavailable("the server behind the pooler is another".into());
+        return Err(Stop::Failed(another));
+    }
     let (epoch, quarantine) = (meta.epoch, meta.quarantine);
     shared.learn(meta, reading, asked_ms);
     // By what this very transaction has read: others may have learned more meanwhile.

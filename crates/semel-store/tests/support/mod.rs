@@ -4,6 +4,7 @@
 pub(crate) mod chance;
 pub(crate) mod child;
 pub(crate) mod history;
+pub(crate) mod server;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
