@@ -3,7 +3,8 @@
 //! A server is known by its system identifier, the timeline it writes, and the table of effects. A
 //! promoted standby and a restored backup have another timeline, a copy from a dump another table.
 //! Beyond that each process remembers how far it has seen the server's log grow: a server whose
-//! files were put back to an earlier day stands before that.
+//! files were put back to an earlier day stands before that. Only what the server has forced to
+//! disk counts as seen: a crash loses the rest of its log, and nothing that anybody was promised.
 
 use semel_core::effect::Quarantine;
 use semel_core::time::Wall;
@@ -40,7 +41,7 @@ pub(super) struct Reading {
 pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, meta.server, \
      meta.boot, meta.boot_since, meta.wall_high, opened_at, recovered_at, \
      (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall, \
-     (pg_current_wal_insert_lsn() - '0/0')::bigint AS log, \
+     (pg_current_wal_flush_lsn() - '0/0')::bigint AS log, \
      set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
          WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true), \
      set_config('lock_timeout', '2000', true), set_config('statement_timeout', '30000', true), \
