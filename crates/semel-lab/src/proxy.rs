@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub struct Proxy {
 }
 
 struct Shared {
-    target: u16,
+    target: AtomicU16,
     is_refusing: AtomicBool,
     delay_ms: AtomicU64,
     cuts: AtomicU64,
@@ -78,6 +78,11 @@ impl Proxy {
         self.shared.is_refusing.store(false, Ordering::SeqCst);
         self.delay(0);
         *lock(&self.shared.trap) = None;
+    }
+
+    /// New connections lead to another port; those that are open stay.
+    pub fn lead_to(&self, port: u16) {
+        self.shared.target.store(port, Ordering::SeqCst);
     }
 
     /// New connections are reset at once; those that are open stay.
@@ -137,7 +142,7 @@ fn try_start(target: u16) -> Result<Proxy> {
     listener.set_nonblocking(true)?;
     let port = listener.local_addr()?.port();
     let shared = Arc::new(Shared {
-        target,
+        target: AtomicU16::new(target),
         is_refusing: AtomicBool::new(false),
         delay_ms: AtomicU64::new(0),
         cuts: AtomicU64::new(0),
@@ -171,7 +176,8 @@ async fn accept(listener: net::TcpListener, shared: Arc<Shared>) {
 }
 
 async fn connect(mut client: TcpStream, mut cut: watch::Receiver<u64>, shared: &Shared) {
-    let Ok(mut server) = TcpStream::connect(("127.0.0.1", shared.target)).await else {
+    let target = shared.target.load(Ordering::SeqCst);
+    let Ok(mut server) = TcpStream::connect(("127.0.0.1", target)).await else {
         return shared.reset(client);
     };
     // Best effort: without it the wire is slower, no more.
