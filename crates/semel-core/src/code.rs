@@ -237,9 +237,7 @@ impl Code {
             Code::RunFailed => "see `semel runs show`; a new key starts another run",
             Code::Cancelled => "the run was cancelled; a new key starts another one",
             Code::RunTaken => "stop: another worker advances the run now",
-            Code::RunPaused => {
-                "see why with `semel runs show`, then `semel runs retry`, `skip` or `cancel`"
-            }
+            Code::RunPaused => "see `semel runs show`, then `semel runs retry`, `skip` or `cancel`",
             Code::NotPaused => "see where the run stands with `semel runs show`",
             Code::Diverged => "deploy code that fits the journal, then `semel runs retry`",
             Code::UnstableKey => "build the key from the run's input, then `semel runs retry`",
@@ -255,13 +253,9 @@ impl Code {
             Code::StoreUnavailable => "see `semel doctor`; nothing was acknowledged",
             Code::StoreCorrupt => "stop, keep the file, restore from a backup; see `semel verify`",
             Code::StoreNewer => "use the newer Semel that wrote this store",
-            Code::StoreOlder => {
-                "run `semel migrate --store …` once, with the role that owns the schema"
-            }
-            Code::StoreUrlInvalid => "write the store as sqlite:path/to/file.db",
-            Code::StoreMissing => {
-                "name an existing store by --store, or create it: `semel migrate`"
-            }
+            Code::StoreOlder => "run `semel migrate` once, as the owner of the schema",
+            Code::StoreUrlInvalid => "write the store as sqlite:path/to/file.db or postgres://…",
+            Code::StoreMissing => "name another by --store, or create it with `semel migrate`",
             Code::StoreForeign => "name another file: this one is left as it is",
             Code::SqliteTooOld => "build with the bundled SQLite, 3.51.3 or newer",
             Code::Internal => "this is a fault of Semel; please report it with the message",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use semel_core::limits;
 use tokio_postgres::Config;
 use tokio_postgres::config::{SslMode, TargetSessionAttrs};
 
@@ -31,6 +32,8 @@ pub(super) struct PgAddress {
     /// Migrations may run when the store is opened.
     pub(super) migrates: bool,
     pub(super) connections: usize,
+    /// Batches in one transaction at most: one, to measure what grouping is worth.
+    pub(super) group: usize,
     /// As people may see it.
     pub(super) shown: String,
 }
@@ -51,6 +54,7 @@ impl PgAddress {
         let mut theirs = Vec::new();
         let mut schema = SCHEMA.to_owned();
         let (mut unnamed, mut migrates, mut connections) = (false, false, CONNECTIONS);
+        let mut group = limits::GROUP_MAX;
         let (mut sslmode, mut roots) = (None, None);
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -59,6 +63,7 @@ impl PgAddress {
                 "pgbouncer" => unnamed = yes_or_no(name, value)?,
                 "migrate" => migrates = yes_or_no(name, value)?,
                 "connections" => connections = count(value)?,
+                "group" => group = group_size(value)?,
                 "sslmode" => sslmode = Some(value),
                 "sslrootcert" => roots = Some(PathBuf::from(unescape(value))),
                 _ => theirs.push(pair),
@@ -81,7 +86,7 @@ impl PgAddress {
         }
         notice_silence(&mut config);
         let shown = shown(base, &schema);
-        Ok(PgAddress { config, schema, tls, unnamed, migrates, connections, shown })
+        Ok(PgAddress { config, schema, tls, unnamed, migrates, connections, group, shown })
     }
 }
 
@@ -110,6 +115,11 @@ fn yes_or_no(name: &str, value: &str) -> Result<bool, StoreError> {
 fn count(value: &str) -> Result<usize, StoreError> {
     let number = value.parse().ok().filter(|number| (3..=200).contains(number));
     number.ok_or_else(|| invalid("connections is a number from 3 to 200"))
+}
+
+fn group_size(value: &str) -> Result<usize, StoreError> {
+    let number = value.parse().ok().filter(|number| (1..=limits::GROUP_MAX).contains(number));
+    number.ok_or_else(|| invalid("group is a number from 1 to 1024"))
 }
 
 /// `prefer` is not offered: it gives the promise of protection without the protection.

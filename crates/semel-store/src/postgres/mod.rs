@@ -197,7 +197,7 @@ impl Postgres {
         drop(session);
         let hints = hints::Hints::start(&address, door.clone());
         let writes = access == Access::ReadWrite;
-        let writer = writes.then(|| Writer::start(&door, &hints.bell()));
+        let writer = writes.then(|| Writer::start(&door, &hints.bell(), &address));
         Ok(Postgres { door, writer, hints, shown: address.shown })
     }
 

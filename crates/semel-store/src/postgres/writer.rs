@@ -14,6 +14,7 @@ use semel_core::limits;
 use tokio::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
 use tokio_postgres::error::SqlState;
 
+use super::address::PgAddress;
 use super::connect::{Door, Session, in_time};
 use super::flush::{Flush, Sent};
 use super::load::{self, End, Found, Wanted};
@@ -54,14 +55,16 @@ pub(super) enum Stop {
 }
 
 impl Writer {
-    pub(super) fn start(door: &Door, bell: &Arc<Notify>) -> Writer {
+    pub(super) fn start(door: &Door, bell: &Arc<Notify>, address: &PgAddress) -> Writer {
         let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
         let inbox = Arc::new(Mutex::new(inbox));
         let care = Arc::new(AtomicU32::new(0));
-        for _ in 0..GROUPS {
+        // Ungrouped they would else wait for each other's disk.
+        let tasks = if address.group == 1 { address.connections } else { GROUPS };
+        for _ in 0..tasks {
             let waiting = Arc::new(Semaphore::new(WAITING_MAX));
             let (door, bell, care) = (door.clone(), bell.clone(), care.clone());
-            let task = Task { door, bell, care, waiting };
+            let task = Task { door, bell, care, waiting, group: address.group };
             tokio::spawn(task.run(inbox.clone()));
         }
         Writer { jobs }
@@ -84,13 +87,15 @@ struct Task {
     /// How many more groups are looked at in full.
     care: Arc<AtomicU32>,
     waiting: Arc<Semaphore>,
+    /// Batches in one transaction, at most.
+    group: usize,
 }
 
 impl Task {
     async fn run(self, inbox: Arc<Mutex<mpsc::Receiver<(Batch, Answer)>>>) {
-        let mut jobs = Vec::with_capacity(limits::GROUP_MAX);
+        let mut jobs = Vec::with_capacity(self.group);
         loop {
-            let count = inbox.lock().await.recv_many(&mut jobs, limits::GROUP_MAX).await;
+            let count = inbox.lock().await.recv_many(&mut jobs, self.group).await;
             if count == 0 {
                 return;
             }
