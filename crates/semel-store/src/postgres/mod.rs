@@ -33,7 +33,7 @@ use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_postgres::error::SqlState;
 
 use self::address::PgAddress;
@@ -52,6 +52,8 @@ pub struct Postgres {
     writer: Option<Writer>,
     hints: hints::Hints,
     looks: run_rows::Looks,
+    /// Users' transactions that may run at once: the other connections are for the groups.
+    transactions: Semaphore,
     shown: String,
 }
 
@@ -173,7 +175,8 @@ impl Postgres {
         let writes = access == Access::ReadWrite;
         let writer = writes.then(|| Writer::start(&door, &hints.bell()));
         let looks = run_rows::Looks::default();
-        Ok(Postgres { door, writer, hints, looks, shown: address.shown })
+        let transactions = Semaphore::new((address.connections / 2).max(1));
+        Ok(Postgres { door, writer, hints, looks, transactions, shown: address.shown })
     }
 
     /// Creates the store or brings it to this format. Returns the format it had, zero for none.

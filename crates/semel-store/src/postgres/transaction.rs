@@ -27,6 +27,8 @@ use crate::{Row, StoreError, Write};
 
 /// How often a key is looked at anew when somebody was quicker.
 const RACES_MAX: usize = 20;
+/// How long a transaction waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a lost answer to COMMIT is looked for.
 const RESOLVE: Duration = Duration::from_secs(10);
 
@@ -107,6 +109,11 @@ impl Postgres {
         F: AsyncFnOnce(&Transaction<'_>, &Permit) -> Result<Json, String>,
     {
         self.writer()?;
+        let turn = tokio::time::timeout(PATIENCE, self.transactions.acquire()).await;
+        let Ok(Ok(_turn)) = turn else {
+            let text = "too many transactions are running in this process";
+            return Err(StoreError::Busy(text.into()).into());
+        };
         let mut session = self.door.enter().await?;
         let shared = session.shared().clone();
         let transaction = begin(&mut session).await?;
@@ -130,6 +137,7 @@ impl Postgres {
         };
         match transaction.commit().await {
             Ok(()) => {
+                clean(session).await;
                 let write = Write::effect(&done, &ground.now);
                 shared.memory.note(ground.epoch, &[write], ground.now.wall);
                 self.hints.bell().notify_one();
@@ -263,6 +271,18 @@ async fn begin(session: &mut Session) -> Result<Transaction<'_>, TransactionErro
     let transaction = started.map_err(failed)?;
     ask(&shared, &transaction, SETTINGS, &[]).await?;
     Ok(transaction)
+}
+
+/// Everything that the user's statements may have left on the connection. Prepared statements stay:
+/// they are ours.
+const CLEAN: &str = "CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ALL; UNLISTEN *; \
+     SELECT pg_advisory_unlock_all(); DISCARD TEMP";
+
+/// Gives the connection back as it was, or not at all.
+async fn clean(session: Session) {
+    if session.client().batch_execute(CLEAN).await.is_err() {
+        session.discard();
+    }
 }
 
 /// Reads and locks the effect, decides, and writes the open attempt. Whoever asks for the key from
