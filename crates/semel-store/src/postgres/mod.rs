@@ -8,6 +8,7 @@
 mod address;
 mod connect;
 mod flush;
+mod held;
 mod hints;
 mod load;
 mod memory;
@@ -18,11 +19,13 @@ mod rows;
 mod run_rows;
 mod time;
 mod transaction;
+mod within;
 mod writer;
 
+pub use held::Ruling;
 pub use migrate::FORMAT;
 pub use outbox::{Forwarded, Judge, OutboxRow, Refused, Verdict};
-pub use transaction::{Outcome, Ruling};
+pub use transaction::Outcome;
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};

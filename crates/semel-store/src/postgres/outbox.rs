@@ -1,8 +1,8 @@
 //! The outbox: intents that a user's own transaction wrote become planned effects.
 //!
 //! One commit plans the effects of a batch and takes its rows out, so an intent is never lost and
-//! never becomes two effects. A lost answer needs no care: whoever comes next finds all of the batch
-//! or nothing of it.
+//! never becomes two effects. A lost answer needs no care: whoever comes next finds all of the
+//! batch or nothing of it.
 
 use std::collections::BTreeSet;
 

@@ -95,8 +95,8 @@ async fn req_o1_the_same_intent_again_goes_and_another_input_stays_refused() {
     let (semel, outside) = (ledger.engine().await, Outside::default());
     outside.attend(&semel, "mail");
     ledger.database.psql(
-        r#"SELECT intend('mail', 'k', '{"a": 1, "b": 2}'), intend('mail', 'k', '{"b": 2, "a": 1.0}'),
-            intend('mail', 'k', '{"a": 2}')"#,
+        r#"SELECT intend('mail', 'k', '{"a": 1, "b": 2}'),
+            intend('mail', 'k', '{"b": 2, "a": 1.0}'), intend('mail', 'k', '{"a": 2}')"#,
     );
     // What the function refuses, its owner may write.
     ledger.database.psql(
@@ -187,9 +187,9 @@ async fn a_held_key_makes_only_its_own_intent_wait() {
     let tx = client.transaction().await.unwrap();
     let work = async |_: &Transaction<'_>| Ok::<_, String>(1);
     let _: i32 = semel.transaction("mail").key("b").within(&tx, work).await.unwrap();
-    ledger.database.psql(
-        "SELECT intend('mail', 'a', 'null'), intend('mail', 'b', 'null'), intend('mail', 'c', 'null')",
-    );
+    ledger
+        .database
+        .psql("SELECT intend('mail', key, 'null') FROM unnest(ARRAY['a', 'b', 'c']) AS key");
     assert_eq!(semel.engine().forward().await, Ok(2));
     let waiting: Vec<_> = outbox(&ledger).await.into_iter().map(|row| row.key).collect();
     assert_eq!(waiting, ["b"]);
