@@ -1,5 +1,5 @@
-//! A key that belongs to one transaction until it ends: its row is locked or inserted, as an attempt
-//! that is open, and closed with its receipt in the same transaction.
+//! A key that belongs to one transaction until it ends: its row is locked or inserted, as an
+//! attempt that is open, and closed with its receipt in the same transaction.
 
 use std::panic::AssertUnwindSafe;
 
