@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use semel::tokio_postgres::Transaction;
-use semel::{Code, Failure, Intent, Json};
+use semel::{Code, Failure, Intent, Json, Semel};
 use semel_core::effect::State;
 use semel_engine::Engine;
+use semel_lab::Cluster;
 use semel_store::postgres::{OutboxRow, Postgres};
 use semel_store::{Access, Clock};
 
@@ -87,6 +88,27 @@ async fn inv_i1_a_cut_at_the_commit_neither_loses_nor_doubles_an_intent() {
     outside.wait_for(2).await;
     semel.engine().turn().await.unwrap();
     assert!(outside.seen().values().all(|inputs| inputs.len() == 1), "{:?}", outside.seen());
+}
+
+/// The server dies while intents are forwarded and delivered, and comes back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn req_o1_a_killed_server_neither_loses_nor_doubles_an_intent() {
+    let cluster = Cluster::durable();
+    let url = format!("{}?schema=s", cluster.url());
+    Postgres::migrate(&url).await.expect("a store");
+    let semel = Semel::open(&url).await.expect("a ledger");
+    let outside = Outside::default();
+    cluster.psql("SELECT s.intend('mail', n::text, 'null') FROM generate_series(1, 600) n");
+    outside.attend(&semel, "mail");
+    outside.wait_for(100).await;
+    tokio::task::block_in_place(|| {
+        cluster.kill();
+        cluster.start_again();
+    });
+    outside.wait_for(600).await;
+    assert!(outside.seen().values().all(|inputs| inputs.len() == 1), "{:?}", outside.seen());
+    assert_eq!(cluster.psql("SELECT count(*) FROM s.outbox"), "0");
+    assert_eq!(cluster.psql("SELECT count(*) FROM s.effects"), "600");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
