@@ -227,9 +227,7 @@ impl Code {
             }
             Code::NotFound => "check the action, the key and the namespace with `semel effects ls`",
             Code::TransactionUnsupported => "use a store that is a database in this process",
-            Code::TransactionTooLong => {
-                "do the slow work before or after; the transaction was undone"
-            }
+            Code::TransactionTooLong => "do the slow work before or after; all was undone",
             Code::TransactionFailed => "nothing was written; correct the cause and call again",
             Code::ContractNeedsLook => "give the effect a look, or declare another contract",
             Code::ReceiptMismatch => "read it as the type it was stored as; it stays as it is",

@@ -273,7 +273,8 @@ async fn turn_for_ever(inner: Weak<Inner>) {
 
 impl Engine {
     async fn one_turn(&self, cursor: &mut Option<DueCursor>, turns: u64) -> Result<(), Error> {
-        self.forward().await?;
+        // Whatever is wrong with the outbox is no reason to leave lapses unseen.
+        self.heard(self.forward().await.map(|_| ()));
         self.close_dead_sessions().await?;
         let is_full_look = turns.is_multiple_of(FULL_LOOK_EVERY);
         if is_full_look {

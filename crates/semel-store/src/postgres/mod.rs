@@ -8,6 +8,7 @@
 mod address;
 mod connect;
 mod flush;
+mod held;
 mod hints;
 mod load;
 mod memory;
@@ -19,11 +20,13 @@ mod run_rows;
 mod time;
 mod transaction;
 mod upkeep;
+mod within;
 mod writer;
 
+pub use held::Ruling;
 pub use migrate::FORMAT;
 pub use outbox::{Forwarded, Judge, OutboxRow, Refused, Verdict};
-pub use transaction::{Outcome, Ruling};
+pub use transaction::Outcome;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,7 +38,7 @@ use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio_postgres::error::SqlState;
 
 use self::address::PgAddress;
@@ -53,6 +56,8 @@ pub struct Postgres {
     door: Door,
     writer: Option<Writer>,
     hints: hints::Hints,
+    /// Users' transactions that may run at once: the other connections are for the groups.
+    transactions: Semaphore,
     shown: String,
 }
 
@@ -198,7 +203,8 @@ impl Postgres {
         let hints = hints::Hints::start(&address, door.clone());
         let writes = access == Access::ReadWrite;
         let writer = writes.then(|| Writer::start(&door, &hints.bell(), &address));
-        Ok(Postgres { door, writer, hints, shown: address.shown })
+        let transactions = Semaphore::new((address.connections / 2).max(1));
+        Ok(Postgres { door, writer, hints, transactions, shown: address.shown })
     }
 
     /// Creates the store or brings it to this format. Returns the format it had, zero for none.

@@ -1,8 +1,8 @@
 //! The outbox: intents that a user's own transaction wrote become planned effects.
 //!
 //! One commit plans the effects of a batch and takes its rows out, so an intent is never lost and
-//! never becomes two effects. A lost answer needs no care: whoever comes next finds all of the batch
-//! or nothing of it.
+//! never becomes two effects. A lost answer needs no care: whoever comes next finds all of the
+//! batch or nothing of it.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use tokio_postgres::types::Type;
 use super::connect::{Param, Session};
 use super::flush::{self, Flush};
 use super::load::{self, Wanted, get};
-use super::writer::{PATIENT, Stop, stop};
+use super::writer::{HASTY, Stop, stop};
 use super::{Postgres, meta, rows, store_error};
 use crate::model::{Applied, Rows};
 use crate::{StoreError, Write, read_record};
@@ -270,7 +270,7 @@ async fn take(session: &Session, which: Which<'_>) -> Result<(Vec<Taken>, Ground
     let shared = session.shared();
     let failed = |error: tokio_postgres::Error| Stop::Failed(store_error(&error));
     let asked_ms = shared.time.local_ms();
-    session.client().batch_execute(PATIENT).await.map_err(failed)?;
+    session.client().batch_execute(HASTY).await.map_err(failed)?;
     let head = session.query(meta::HEAD, &[]).await.map_err(failed)?;
     let head = head.first().ok_or_else(|| Stop::Failed(StoreError::Corrupt("no meta".into())))?;
     let (meta, reading) = meta::read_head(head).map_err(failed)?;

@@ -36,6 +36,11 @@ impl Ledger {
         Ledger::engine_at(&self.database.url()).await
     }
 
+    /// An engine with as few connections as there may be.
+    pub(crate) async fn narrow_engine(&self) -> Semel {
+        Ledger::engine_at(&format!("{}&connections=3", self.database.url())).await
+    }
+
     async fn engine_at(url: &str) -> Semel {
         let store = Postgres::open(url, Access::ReadWrite, Clock::Real).await.expect("a store");
         Semel::on(Engine::on_postgres(Arc::new(store), "worker").expect("an engine"))

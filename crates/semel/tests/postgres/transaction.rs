@@ -170,6 +170,35 @@ async fn inv_i1_a_commit_that_never_arrived_is_told_as_nothing_written() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_function_sets_does_not_outlive_it() {
+    let ledger = Ledger::new().await;
+    let semel = ledger.narrow_engine().await;
+    let look = "SELECT concat_ws(' ', current_setting('application_name'), \
+         current_setting('search_path'), to_regclass('pg_temp.left_here'), \
+         (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()), \
+         pg_backend_pid())";
+    let ask = async |key: &str, sql: &str| -> Result<String, Error> {
+        let work = async |tx: &Transaction<'_>| {
+            let before: String = tx.query_one(look, &[]).await?.get(0);
+            tx.batch_execute(sql).await?;
+            Ok::<_, SqlError>(before)
+        };
+        semel.transaction("set").key(key).run_on_postgres(work).await
+    };
+    let leave = "SET application_name = 'mine'; SET search_path = nowhere; \
+         CREATE TEMP TABLE left_here (); SELECT pg_advisory_lock(1)";
+    let before = ask("1", leave).await.unwrap();
+    let (setting, connection) = before.rsplit_once(' ').unwrap();
+    let mut met = 0;
+    for key in 2..12 {
+        let after = ask(&key.to_string(), "SELECT 1").await.unwrap();
+        assert!(after.starts_with(setting), "{before} became {after}");
+        met += u32::from(after.ends_with(connection));
+    }
+    assert!(met > 0, "the connection was met again");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_planned_effect_becomes_done_in_a_transaction() {
     let ledger = Ledger::new().await;
     let semel = ledger.open().await;
