@@ -17,6 +17,9 @@ const SCHEMA: &str = "semel";
 /// Connections that one process opens at most, unless the address names another number.
 const CONNECTIONS: usize = 8;
 
+/// How long the other side's system may say nothing at all.
+const SILENCE: Duration = Duration::from_secs(20);
+
 /// A parsed address.
 #[derive(Clone)]
 pub(super) struct PgAddress {
@@ -76,6 +79,7 @@ impl PgAddress {
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(Duration::from_secs(5));
         }
+        notice_silence(&mut config);
         let shown = shown(base, &schema);
         Ok(PgAddress { config, schema, tls, unnamed, migrates, connections, shown })
     }
@@ -131,13 +135,33 @@ fn protect(
     }
 }
 
-/// Whether nobody can listen on the way.
+/// Whether nobody can listen on the way. Where the address gives a host's number, that counts.
 fn is_local(config: &Config) -> bool {
     use tokio_postgres::config::Host;
-    config.get_hosts().iter().all(|host| match host {
+    let is_here = |host: &Host| match host {
         Host::Unix(_) => true,
         Host::Tcp(name) => matches!(name.as_str(), "localhost" | "127.0.0.1" | "::1"),
-    })
+    };
+    config.get_hosts().iter().all(is_here)
+        && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
+}
+
+/// A machine that vanished closes no connection: without this the system would wait for a quarter
+/// of an hour before it says so, and for hours on a connection that only listens.
+fn notice_silence(config: &mut Config) {
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENCE);
+    }
+    let untouched = Config::new();
+    if config.get_keepalives_idle() == untouched.get_keepalives_idle() {
+        config.keepalives_idle(SILENCE);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_interval(SILENCE / 4);
+    }
+    if config.get_keepalives_retries().is_none() {
+        config.keepalives_retries(4);
+    }
 }
 
 /// Without the password.
@@ -179,9 +203,23 @@ mod tests {
         assert_eq!(parse("postgres://localhost/x").tls, Tls::Off);
         assert_eq!(parse("postgres://db.example/x").tls, Tls::Checked { roots: None });
         assert_eq!(parse("postgres://db.example/x?sslmode=disable").tls, Tls::Off);
+        for there in ["localhost/x?hostaddr=192.0.2.1", "/x?hostaddr=192.0.2.1"] {
+            let address = parse(&format!("postgres://{there}"));
+            assert_eq!(address.tls, Tls::Checked { roots: None }, "{there}");
+        }
         let roots = Some(PathBuf::from("/etc/ca.pem"));
         let address = parse("postgres://localhost/x?sslrootcert=/etc/ca.pem");
         assert_eq!(address.tls, Tls::Checked { roots });
+    }
+
+    #[test]
+    fn a_machine_that_vanished_is_noticed_unless_the_address_says_otherwise() {
+        let silent = parse("postgres://localhost/x").config;
+        assert_eq!(silent.get_tcp_user_timeout(), Some(&SILENCE));
+        assert_eq!(silent.get_keepalives_idle(), SILENCE);
+        let patient = parse("postgres://localhost/x?keepalives_idle=99&tcp_user_timeout=77").config;
+        assert_eq!(patient.get_tcp_user_timeout(), Some(&Duration::from_secs(77)));
+        assert_eq!(patient.get_keepalives_idle(), Duration::from_secs(99));
     }
 
     #[test]
