@@ -47,7 +47,6 @@ pub struct Postgres {
     door: Door,
     writer: Option<Writer>,
     hints: hints::Hints,
-    looks: run_rows::Looks,
     shown: String,
 }
 
@@ -61,6 +60,7 @@ pub(crate) struct Shared {
     /// `None` before the first connection.
     meta: RwLock<Option<Known>>,
     memory: memory::Memory,
+    looks: run_rows::Looks,
     /// Names this process where it leaves a note in the store.
     worker: String,
 }
@@ -188,8 +188,7 @@ impl Postgres {
         let hints = hints::Hints::start(&address, door.clone());
         let writes = access == Access::ReadWrite;
         let writer = writes.then(|| Writer::start(&door, hints.bell()));
-        let looks = run_rows::Looks::default();
-        Ok(Postgres { door, writer, hints, looks, shown: address.shown })
+        Ok(Postgres { door, writer, hints, shown: address.shown })
     }
 
     /// Creates the store or brings it to this format. Returns the format it had, zero for none.
@@ -227,6 +226,7 @@ fn shared(address: &PgAddress, clock: Clock) -> Result<Shared, StoreError> {
         time: ServerTime::new(clock),
         meta: RwLock::default(),
         memory: memory::Memory::default(),
+        looks: run_rows::Looks::default(),
         worker,
     })
 }

@@ -136,6 +136,7 @@ impl Task {
         let ground = shared.ground();
         let mut rings = false;
         for (batch, applied) in batches.iter().zip(applied) {
+            shared.looks.wrote(&batch.writes, ground.now.steady);
             match applied {
                 Applied::Written => {
                     shared.memory.note(ground.epoch, &batch.writes, ground.now.wall);
