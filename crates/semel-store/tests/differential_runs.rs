@@ -18,12 +18,13 @@ use semel_store::{
     Write,
 };
 use support::chance::Chance;
+use support::history::in_epoch;
 use support::{Folder, WALL_MS};
 use tokio::task::JoinSet;
 
 /// Batches that are committed at once, so that the stores group them.
-const GROUP: usize = 16;
-const GROUPS: usize = 120;
+const GROUP: usize = 32;
+const GROUPS: usize = 80;
 const HOUR_MS: u64 = 3_600_000;
 const WORKFLOWS: [&str; 2] = ["w", "v"];
 const KEYS: usize = 5;
@@ -41,8 +42,18 @@ async fn stores_answer_one_history_of_runs_alike_part_2() {
     check([3, 5]).await;
 }
 
+#[tokio::test]
+async fn stores_answer_one_history_of_runs_alike_part_3() {
+    check([8, 13]).await;
+}
+
+#[tokio::test]
+async fn stores_answer_one_history_of_runs_alike_part_4() {
+    check([21, 34]).await;
+}
+
 /// Everything that a history must have done, and been answered, at least once.
-const WANTED: [&str; 22] = [
+const WANTED: [&str; 24] = [
     "start",
     "take",
     "renew",
@@ -60,6 +71,8 @@ const WANTED: [&str; 22] = [
     "wrong",
     "repeat",
     "mixed",
+    "in epoch",
+    "wrong epoch",
     "answer: done",
     "answer: stale",
     "answer: stale, effects",
@@ -186,6 +199,11 @@ impl Player {
         };
         let (kind, writes) = planned?;
         let batch = Batch { writes: writes.into() };
+        let (kind, batch) = match self.chance.up_to(24) {
+            0 => ("in epoch", in_epoch(ground.epoch, &batch)),
+            1 => ("wrong epoch", in_epoch(ground.epoch + 1, &batch)),
+            _ => (kind, batch),
+        };
         if kind != "repeat" {
             self.past.push(batch.clone());
         }

@@ -15,7 +15,7 @@ use semel_store::{Batch, ManualClock, Row, Write};
 use super::chance::Chance;
 
 /// Everything that a history must have done at least once.
-pub(crate) const OPERATIONS: [&str; 24] = [
+pub(crate) const OPERATIONS: [&str; 26] = [
     "begin: first",
     "begin: next attempt",
     "settle: receipt",
@@ -39,6 +39,8 @@ pub(crate) const OPERATIONS: [&str; 24] = [
     "wrong: insert",
     "wrong: version",
     "wrong: remove",
+    "wrong: epoch",
+    "in epoch",
     "mixed",
 ];
 
@@ -92,6 +94,11 @@ impl History {
             3..9 => self.begin(address, stored, ground),
             _ => self.go_on(stored?, ground),
         };
+        let planned = planned.map(|(operation, batch)| match self.chance.up_to(24) {
+            0 => ("in epoch", in_epoch(ground.epoch, &batch)),
+            1 => ("wrong: epoch", in_epoch(ground.epoch + 1, &batch)),
+            _ => (operation, batch),
+        });
         if let Some((operation, batch)) = &planned
             && *operation != "repeat"
         {
@@ -271,6 +278,12 @@ pub(crate) fn address(chance: &mut Chance) -> Address {
         action: Action::new(action).expect("a valid action"),
         key: Key::from_text(&format!("k{}", chance.up_to(20))).expect("a valid key"),
     }
+}
+
+/// The same writes, for a store in this epoch.
+pub(crate) fn in_epoch(epoch: u64, batch: &Batch) -> Batch {
+    let writes = std::iter::once(Write::InEpoch(epoch)).chain(batch.writes.iter().cloned());
+    Batch { writes: writes.collect() }
 }
 
 fn one(operation: &'static str, effect: &Effect, ground: &Ground) -> Planned {
