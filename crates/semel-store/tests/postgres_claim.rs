@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use semel_lab::{Cluster, psql};
 use semel_store::conformance::new_run;
-use semel_store::{Runs, Store, Write};
+use semel_store::{RunRow, Runs, Store, Write};
 use support::server::{blocking, eventually, numbered, open};
 
 /// Rows of runs as the store would have them, told apart by their numbers.
@@ -150,6 +150,23 @@ async fn a_due_run_is_shown_to_one_process_and_comes_back_when_that_died() {
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     let all = numbers(second.due_runs(&lane, 20).await.expect("due runs"));
     assert_eq!(all, (1..=10).collect::<Vec<i64>>());
+}
+
+/// A run whose holder died long ago is cancelled: it comes into the lane of those that end, with the
+/// time at which its lease ran out.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inv_i14_a_run_that_comes_into_a_lane_with_a_time_long_past_is_found_at_once() {
+    let database = semel_lab::database();
+    let store = open(&database.url()).await;
+    let ground = store.ground();
+    let run = numbered(1, &ground);
+    let lane = run.lane();
+    assert!(store.due_runs(&lane, 10).await.expect("due runs").runs.is_empty(), "a first look");
+    let mut row = RunRow::new(&run, &ground.now);
+    row.wake_at.as_mut().expect("it is due").ms -= 60_000;
+    assert_eq!(store.commit(Write::StartRun(row).into()).await, Ok(()));
+    let due = store.due_runs(&lane, 10).await.expect("due runs");
+    assert_eq!(due.runs.len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -182,6 +182,27 @@ async fn callers_that_go_away_leave_no_transaction_open_and_no_row_held() {
     assert_eq!(store.commit(effect("after", &store.ground())).await, Ok(()));
 }
 
+/// A machine that vanished neither answers nor closes the connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slow_a_server_that_never_answers_is_given_up() {
+    let cluster = Cluster::start();
+    let proxy = Proxy::start(cluster.port());
+    let store = open(&proxy.url()).await;
+    assert!(!support::has(&store, "k").await);
+    proxy.delay(3_600_000);
+    let address = support::address("k");
+    let asked = effect("k", &store.ground());
+    let (written, read) = tokio::join!(
+        tokio::time::timeout(Duration::from_secs(90), store.commit(asked.clone())),
+        tokio::time::timeout(Duration::from_secs(90), store.load(&address)),
+    );
+    assert_eq!(written, Ok(Err(CommitError::Unknown)), "nobody knows how far it got");
+    let read = read.expect("it ends");
+    assert!(matches!(read, Err(StoreError::Unavailable(_) | StoreError::Busy(_))), "{read:?}");
+    proxy.pass();
+    assert_eq!(until_known(&store, &asked).await, Ok(()));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_elsewhere_is_heard_within_a_second_and_again_after_the_listener_was_cut() {
     let cluster = Arc::new(Cluster::start());

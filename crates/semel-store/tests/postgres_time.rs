@@ -60,14 +60,14 @@ async fn inv_i15_two_processes_agree_on_the_time_within_a_second() {
         assert!((one.wall.0 - other.wall.0).abs() < 1_000, "{one:?} {other:?}");
         assert_eq!(one.steady.boot, other.steady.boot);
         assert!((one.steady.ms - other.steady.ms).abs() < 1_000, "{one:?} {other:?}");
-        stores.each_ref().map(|store| agrees(store, database.admin_url()));
+        stores.iter().for_each(|store| agrees(store, database.admin_url()));
         let key = format!("k{round}");
         assert_eq!(stores[0].commit(effect(&key, &stores[0].ground())).await, Ok(()));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_was_held_up_teaches_no_time() {
+async fn slow_an_answer_that_was_held_up_teaches_no_time() {
     let cluster = Cluster::start();
     let proxy = Proxy::start(cluster.port());
     let store = open(&proxy.url()).await;
