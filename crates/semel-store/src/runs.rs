@@ -76,8 +76,7 @@ impl RunRow {
             parked: run.is_parked(),
             fence: run.fence,
             created: run.created,
-            // The point of a lease of an earlier boot means nothing on the clock of this one.
-            wake_at: run.wake_at(now).map(|at| same_boot(at, now)),
+            wake_at: run.wake_at(now).map(|at| from_now_on(at, now)),
             waits_on: run.waits_on(),
             sweep_at: run.sweep_at(),
             sum: checksum(&record),
@@ -86,8 +85,10 @@ impl RunRow {
     }
 }
 
-fn same_boot(at: Steady, now: &Moment) -> Steady {
-    if at.boot == now.steady.boot { at } else { now.steady }
+/// What is due already is due from now on: nobody finds a run behind the place where a lane was
+/// seen to be empty. The point of a lease of an earlier boot means nothing on the clock of this one.
+fn from_now_on(at: Steady, now: &Moment) -> Steady {
+    if now.reached(at) { now.steady } else { at }
 }
 
 /// Reads a run back from the text, checksum and version of its row.

@@ -12,8 +12,8 @@ use semel_store::{RunRow, Runs, Store, Write};
 use support::server::{blocking, eventually, numbered, open};
 
 /// Rows of runs as the store would have them, told apart by their numbers.
-const COLUMNS: &str = "INSERT INTO semel.runs (number, namespace, id, version, workflow, key, lane, \
-     state, parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record) ";
+const COLUMNS: &str = "INSERT INTO semel.runs (number, namespace, id, version, workflow, key, \
+     lane, state, parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record) ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_a_claim_costs_the_same_after_a_long_history_and_under_an_old_snapshot() {
@@ -78,8 +78,8 @@ async fn slow_a_claim_costs_the_same_after_a_long_history_and_under_an_old_snaps
 fn finished(cluster: &Cluster, lane: &str, first: i64, count: i64) {
     let last = first + count - 1;
     cluster.psql(&format!(
-        "{COLUMNS} SELECT n, 'default', 'id-' || n, 3, 'w', n::text, '{lane}', 'done', false, 1, 0, \
-         NULL, NULL, 1, 0, '{{}}' FROM generate_series({first}, {last}) AS n"
+        "{COLUMNS} SELECT n, 'default', 'id-' || n, 3, 'w', n::text, '{lane}', 'done', false, 1, \
+         0, NULL, NULL, 1, 0, '{{}}' FROM generate_series({first}, {last}) AS n"
     ));
 }
 
@@ -88,8 +88,8 @@ fn finished(cluster: &Cluster, lane: &str, first: i64, count: i64) {
 fn finished_just_now(cluster: &Cluster, lane: &str, first: i64, count: i64) -> String {
     let last = first + count - 1;
     cluster.psql(&format!(
-        "{COLUMNS} SELECT n, 'default', 'id-' || n, 3, 'w', n::text, '{lane}', 'ready', true, 1, 0, \
-         (extract(epoch FROM clock_timestamp()) * 1000)::bigint - boot_since - 6000 \
+        "{COLUMNS} SELECT n, 'default', 'id-' || n, 3, 'w', n::text, '{lane}', 'ready', true, 1, \
+         0, (extract(epoch FROM clock_timestamp()) * 1000)::bigint - boot_since - 6000 \
              - 594000::bigint * (n - {first}) / {count}, NULL, NULL, 0, '{{}}' \
          FROM generate_series({first}, {last}) AS n, semel.meta"
     ));
@@ -152,8 +152,8 @@ async fn a_due_run_is_shown_to_one_process_and_comes_back_when_that_died() {
     assert_eq!(all, (1..=10).collect::<Vec<i64>>());
 }
 
-/// A run whose holder died long ago is cancelled: it comes into the lane of those that end, with the
-/// time at which its lease ran out.
+/// A run whose holder died long ago is cancelled: it comes into the lane of those that end, with
+/// the time at which its lease ran out.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn inv_i14_a_run_that_comes_into_a_lane_with_a_time_long_past_is_found_at_once() {
     let database = semel_lab::database();

@@ -166,7 +166,7 @@ async fn callers_that_go_away_leave_no_transaction_open_and_no_row_held() {
     for patience_ms in (5..200).step_by(7) {
         let patience = Duration::from_millis(patience_ms);
         // Shown anew each time, so that each call has something to write.
-        cluster.psql("UPDATE semel.runs SET shown_to = NULL");
+        cluster.psql("SET lock_timeout = '5s'; UPDATE semel.runs SET shown_to = NULL");
         let _ = tokio::time::timeout(patience, store.due_runs(&lane, 20)).await;
     }
     proxy.pass();

@@ -1,7 +1,7 @@
 //! Runs as rows, reading: the statements, all of them with bound parameters only.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use semel_core::journal::Link;
@@ -169,7 +169,15 @@ const WHOLE_SHARE: i64 = 50;
 /// From where on each lane has to be looked at.
 #[derive(Default)]
 pub(super) struct Looks {
-    lanes: Mutex<HashMap<String, Look>>,
+    lanes: Mutex<Lanes>,
+}
+
+#[derive(Default)]
+struct Lanes {
+    looks: HashMap<String, Look>,
+    /// How many runs were written with a time long past: a look that began before one of them may
+    /// not have seen it.
+    late_count: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -180,16 +188,31 @@ struct Look {
     whole_at_ms: i64,
 }
 
+/// A look on its way.
+#[derive(Clone, Copy)]
+struct Begun {
+    /// `None`: at the whole lane.
+    floor_ms: Option<i64>,
+    late_count: u64,
+    at_ms: i64,
+}
+
 impl Looks {
-    fn floor(&self, lane: &str, now: Steady, local_ms: i64) -> Option<i64> {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        let look = lanes.get(lane).filter(|look| look.boot == now.boot)?;
-        (local_ms < look.whole_at_ms).then_some(look.floor_ms)
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, lane: &str, now: Steady, at_ms: i64) -> Begun {
+        let lanes = self.lanes();
+        let look = lanes.looks.get(lane).filter(|look| look.boot == now.boot);
+        let look = look.filter(|look| at_ms < look.whole_at_ms);
+        let floor_ms = look.map(|look| look.floor_ms);
+        Begun { floor_ms, late_count: lanes.late_count, at_ms }
     }
 
     /// Notes what was written: a run may come into a lane with a time that has long passed, such as
     /// one that is cancelled after its holder died.
-    pub(super) fn wrote(&self, writes: &[Write]) {
+    pub(super) fn wrote(&self, writes: &[Write], now: Steady) {
         let rows = writes.iter().filter_map(|write| match write {
             Write::StartRun(row) | Write::UpdateRun(row) => Some(row),
             Write::DropRun { row, .. } => row.as_ref(),
@@ -204,28 +227,34 @@ impl Looks {
             | Write::Touch { .. }
             | Write::Blob { .. } => None,
         });
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
         for row in rows {
-            if let (Some(wake_at), Some(look)) = (row.wake_at, lanes.get_mut(&row.lane)) {
+            let Some(wake_at) = row.wake_at.filter(|at| at.ms < now.ms - SLACK_MS / 2) else {
+                continue;
+            };
+            let mut lanes = self.lanes();
+            lanes.late_count += 1;
+            if let Some(look) = lanes.looks.get_mut(&row.lane) {
                 look.floor_ms = look.floor_ms.min(wake_at.ms);
             }
         }
     }
 
-    /// Notes a look that began at `floor` and saw `earliest` first.
-    fn note(&self, lane: &str, now: Steady, seen: (Option<i64>, Option<i64>), times: (i64, i64)) {
-        let (floor, earliest) = seen;
-        let (began_ms, ended_ms) = times;
+    /// Notes what a look saw first, and when it ended.
+    fn end(&self, lane: &str, now: Steady, begun: Begun, earliest: Option<i64>, ended_ms: i64) {
         let floor_ms = (now.ms - SLACK_MS).min(earliest.unwrap_or(i64::MAX));
-        let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        match (floor, lanes.get_mut(lane)) {
-            (Some(_), Some(look)) => look.floor_ms = floor_ms,
+        let mut lanes = self.lanes();
+        let has_seen_all = lanes.late_count == begun.late_count;
+        match (begun.floor_ms, lanes.looks.get_mut(lane)) {
+            (Some(_), Some(look)) if has_seen_all => look.floor_ms = floor_ms,
+            (Some(_), Some(look)) => look.floor_ms = look.floor_ms.min(floor_ms),
             (Some(_), None) => {}
-            (None, _) => {
-                let pause = WHOLE_EVERY_MS.max((ended_ms - began_ms) * WHOLE_SHARE);
+            (None, _) if has_seen_all => {
+                let pause = WHOLE_EVERY_MS.max((ended_ms - begun.at_ms) * WHOLE_SHARE);
                 let look = Look { boot: now.boot, floor_ms, whole_at_ms: ended_ms + pause };
-                lanes.insert(lane.to_owned(), look);
+                lanes.looks.insert(lane.to_owned(), look);
             }
+            // Once more.
+            (None, _) => {}
         }
     }
 }
@@ -234,9 +263,8 @@ impl Postgres {
     async fn look_for_due(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
         let shared = &self.door.shared;
         let now = self.ground().now.steady;
-        let began_ms = shared.time.local_ms();
-        let floor = shared.looks.floor(lane, now, began_ms);
-        let from = floor.unwrap_or(i64::MIN);
+        let begun = shared.looks.begin(lane, now, shared.time.local_ms());
+        let from = begun.floor_ms.unwrap_or(i64::MIN);
         let sql_limit = sql_limit(limit).saturating_add(1);
         let params: [Param<'_>; 5] = [
             (&lane, Type::TEXT),
@@ -250,7 +278,7 @@ impl Postgres {
             read(&self.door, EARLIEST, &params[..2]),
         )?;
         let earliest = earliest.first().map(|row| get(row, 0)).transpose()?;
-        shared.looks.note(lane, now, (floor, earliest), (began_ms, shared.time.local_ms()));
+        shared.looks.end(lane, now, begun, earliest, shared.time.local_ms());
         let mut due = DueRuns::default();
         let mut unshown = Vec::new();
         for row in &found {
@@ -296,5 +324,32 @@ impl Postgres {
         let rows = shown.map_err(|error| store_error(&error))?;
         session.release();
         rows.iter().map(|row| get(row, 0)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Steady = Steady { boot: 1, ms: 100_000 };
+
+    #[test]
+    fn a_look_that_began_before_a_late_run_was_written_does_not_pass_it_by() {
+        let looks = Looks::default();
+        let first = looks.begin("l", NOW, 0);
+        assert_eq!(first.floor_ms, None, "the whole lane");
+        looks.end("l", NOW, first, None, 1);
+        let second = looks.begin("l", NOW, 2);
+        assert_eq!(second.floor_ms, Some(NOW.ms - SLACK_MS));
+
+        let mut lanes = looks.lanes();
+        lanes.late_count += 1;
+        lanes.looks.get_mut("l").expect("it was looked at").floor_ms = 7;
+        drop(lanes);
+        looks.end("l", NOW, second, None, 3);
+        let third = looks.begin("l", NOW, 4);
+        assert_eq!(third.floor_ms, Some(7));
+        looks.end("l", NOW, third, None, 5);
+        assert_eq!(looks.begin("l", NOW, 6).floor_ms, Some(NOW.ms - SLACK_MS), "it was seen");
     }
 }

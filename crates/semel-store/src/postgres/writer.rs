@@ -188,18 +188,18 @@ impl Task {
     /// Remembers what was written, and rings for those who wait elsewhere.
     fn tell(&self, session: &Session, epoch: u64, batches: &[Batch], applied: &[Applied]) {
         let shared = session.shared();
-        let wall = shared.ground().now.wall;
+        let now = shared.ground().now;
         let mut rings = false;
         for (batch, applied) in batches.iter().zip(applied) {
-            shared.looks.wrote(&batch.writes);
+            shared.looks.wrote(&batch.writes, now.steady);
             match applied {
                 Applied::Written => {
-                    shared.memory.note(epoch, &batch.writes, wall);
+                    shared.memory.note(epoch, &batch.writes, now.wall);
                     lock(&shared.ends).note(epoch, &batch.writes);
                     rings |= batch.writes.iter().any(may_be_awaited);
                 }
                 // Its own answer was lost: from now on its caller counts on it.
-                Applied::Already => shared.memory.note(epoch, &batch.writes, wall),
+                Applied::Already => shared.memory.note(epoch, &batch.writes, now.wall),
                 Applied::Stale(_) => {}
             }
         }
