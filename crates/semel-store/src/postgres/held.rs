@@ -14,8 +14,7 @@ use tokio_postgres::{Client, Row as SqlRow, Transaction};
 
 use super::connect::Param;
 use super::load::{get, signed};
-use super::meta::{self, Reading};
-use super::{Shared, rows, store_error};
+use super::{Shared, meta, rows, store_error};
 use crate::sqlite::TransactionError;
 use crate::{Row, StoreError};
 
@@ -43,14 +42,6 @@ pub(super) enum Hold<A> {
     Held(Held),
     Answer(A),
 }
-
-/// As in a group, but plans of the user's statements are left to Postgres.
-pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, meta.server, \
-     meta.boot, meta.boot_since, meta.wall_high, opened_at, recovered_at, \
-     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall, \
-     (pg_current_wal_insert_lsn() - '0/0')::bigint AS log \
-     FROM semel.meta LEFT JOIN LATERAL (SELECT opened_at, recovered_at FROM semel.returns \
-     WHERE epoch = meta.epoch AND closed_at IS NULL) AS quarantine ON true";
 
 const NEWEST: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
      WHERE namespace = $1 AND action = $2 AND key = $3 ORDER BY generation DESC LIMIT 1 FOR UPDATE";
@@ -116,8 +107,12 @@ pub(super) async fn hold<A>(
 /// What the rules must know, as this transaction reads it.
 async fn look(shared: &Shared, transaction: &Transaction<'_>) -> Result<Ground, TransactionError> {
     let asked_ms = shared.time.local_ms();
-    let head = ask(shared, transaction, HEAD, &[]).await?;
-    let (meta, reading): (_, Reading) = meta::read_head(first(&head)?).map_err(failed)?;
+    let head = ask(shared, transaction, meta::STATE, &[]).await?;
+    let (meta, reading) = meta::read_head(first(&head)?).map_err(failed)?;
+    if shared.is_elsewhere(reading) {
+        let another = "the server is not the one that was looked at";
+        return Err(StoreError::Unavailable(another.into()).into());
+    }
     let (epoch, quarantine) = (meta.epoch, meta.quarantine);
     shared.learn(meta, reading, asked_ms);
     Ok(Ground { epoch, quarantine, ..shared.ground() })

@@ -40,7 +40,16 @@ pub(super) struct Reading {
     pub(super) started_us: i64,
 }
 
-/// Everything a batch must know, in one row. Settings end with the transaction: a pooler may give
+/// What the store knows of itself, and a reading of its server.
+pub(super) const STATE: &str = "SELECT meta.format, meta.store_id, meta.epoch, meta.server, \
+     meta.boot, meta.boot_since, meta.wall_high, opened_at, recovered_at, \
+     (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall, \
+     (pg_current_wal_flush_lsn() - '0/0')::bigint AS log, \
+     (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started \
+     FROM semel.meta LEFT JOIN LATERAL (SELECT opened_at, recovered_at FROM semel.returns \
+     WHERE epoch = meta.epoch AND closed_at IS NULL) AS quarantine ON true";
+
+/// The same, and the settings of a group, in one row. Settings end with the transaction: a pooler may give
 /// the connection to somebody else. Plans are kept to the indexes, whatever the statistics of a
 /// table that was empty a second ago.
 pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, meta.server, \
@@ -96,7 +105,7 @@ pub(super) async fn greet(session: &Session) -> Result<(), StoreError> {
     // An answer that was too slow to tell the time is asked for again.
     for _ in 0..5 {
         let asked_ms = shared.time.local_ms();
-        let rows = session.query(HEAD, &[]).await.map_err(failed)?;
+        let rows = session.query(STATE, &[]).await.map_err(failed)?;
         let head = rows.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
         let (meta, reading) = read_head(head).map_err(failed)?;
         migrate::check(meta.format)?;
@@ -198,4 +207,15 @@ fn get<'a, T: tokio_postgres::types::FromSql<'a>>(
     column: usize,
 ) -> Result<T, StoreError> {
     row.try_get(column).map_err(|error| store_error(&error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_statements_read_the_same_columns() {
+        let (columns, from) = STATE.split_once(" AS started").expect("the last column");
+        assert!(HEAD.starts_with(columns) && HEAD.ends_with(from.trim_start()));
+    }
 }

@@ -274,6 +274,10 @@ async fn take(session: &Session, which: Which<'_>) -> Result<(Vec<Taken>, Ground
     let head = session.query(meta::HEAD, &[]).await.map_err(failed)?;
     let head = head.first().ok_or_else(|| Stop::Failed(StoreError::Corrupt("no meta".into())))?;
     let (meta, reading) = meta::read_head(head).map_err(failed)?;
+    if shared.is_elsewhere(reading) {
+        let another = "the server is not the one that was looked at";
+        return Err(Stop::Failed(StoreError::Unavailable(another.into())));
+    }
     let (boot, epoch, quarantine) = (meta.boot, meta.epoch, meta.quarantine);
     shared.learn(meta, reading, asked_ms);
     let rows = match which {

@@ -7,7 +7,7 @@ use semel_core::record::Effect;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
-use super::held::{HEAD, Hold, Ruling, ask, failed, finish, first, hold, run};
+use super::held::{Hold, Ruling, ask, failed, finish, first, hold, run};
 use super::load::get;
 use super::transaction::Outcome;
 use super::{Postgres, Shared, meta};
@@ -82,7 +82,7 @@ async fn is_this_store(
     shared: &Shared,
     transaction: &Transaction<'_>,
 ) -> Result<(), TransactionError> {
-    let head = ask(shared, transaction, HEAD, &[]).await?;
+    let head = ask(shared, transaction, meta::STATE, &[]).await?;
     let (meta, _) = meta::read_head(first(&head)?).map_err(failed)?;
     let server = ask(shared, transaction, meta::SERVER, &[]).await?;
     let server: Option<String> = get(first(&server)?, 0)?;
