@@ -2,8 +2,9 @@
 //!
 //! A server is known by its system identifier, the timeline it writes, and the table of effects. A
 //! promoted standby and a restored backup have another timeline, a copy from a dump another table.
-//! Beyond that each process remembers how far it has seen the server's log grow: a server whose
-//! files were put back to an earlier day stands before that.
+//! Beyond that each process remembers how far the server's log had grown when it answered a commit
+//! of ours: a server whose files were put back to an earlier day stands before that. What lies
+//! behind the last commit a crash may lose, and nobody was promised it.
 
 use semel_core::effect::Quarantine;
 use semel_core::time::Wall;

@@ -68,8 +68,8 @@ pub(crate) struct Shared {
 #[derive(Clone)]
 struct Known {
     meta: Meta,
-    /// How far the server's log has been seen to grow.
-    log: i64,
+    /// How far the server's log had grown, at the least, when it answered our last commit.
+    log: Option<i64>,
 }
 
 impl Shared {
@@ -112,8 +112,8 @@ impl Shared {
         if meta.epoch < seen.epoch {
             return Some(format!("it is in epoch {}, and was in {}", meta.epoch, seen.epoch));
         }
-        let text = || format!("its log ends at {log}, and was seen at {seen_log}");
-        (log < *seen_log).then(text)
+        let seen_log = seen_log.filter(|seen_log| log < *seen_log)?;
+        Some(format!("its log ends at {log}, and was committed to at {seen_log}"))
     }
 
     /// Takes what a connection told. `false`: it took too long to tell the time.
@@ -124,10 +124,19 @@ impl Shared {
         let newer = known.as_ref().filter(|known| known.meta.epoch > meta.epoch);
         if newer.is_none() {
             let same = known.as_ref().filter(|known| known.meta.epoch == meta.epoch);
-            let log = same.map_or(reading.log, |same| same.log.max(reading.log));
+            let log = same.and_then(|same| same.log);
             *known = Some(Known { meta, log });
         }
         in_time
+    }
+
+    /// Notes a commit that was answered, and where the log stood when its transaction began: so far
+    /// at the least it is on disk.
+    fn committed(&self, epoch: u64, log: i64) {
+        let mut known = self.meta.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.as_mut().filter(|known| known.meta.epoch == epoch) {
+            known.log = known.log.max(Some(log));
+        }
     }
 
     fn ground(&self) -> Ground {

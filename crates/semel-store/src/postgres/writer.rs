@@ -189,7 +189,7 @@ fn answer(applied: Applied) -> Result<(), CommitError> {
 
 /// One transaction: look, apply, write.
 async fn try_group(session: &Session, batches: &[Batch]) -> Result<Vec<Applied>, Stop> {
-    let (mut rows, ground) = look(session, batches).await?;
+    let (mut rows, ground, log) = look(session, batches).await?;
     let applied: Vec<Applied> =
         batches.iter().map(|batch| rows.apply(&batch.writes, &ground)).collect();
     let written = batches.iter().zip(&applied);
@@ -211,7 +211,10 @@ async fn try_group(session: &Session, batches: &[Batch]) -> Result<Vec<Applied>,
     flush.prepare(session).await.map_err(|error| Stop::Failed(store_error(&error)))?;
     let sent = flush.send(session).await;
     match (sent.written, sent.committed) {
-        (Ok(_), Ok(())) => Ok(applied),
+        (Ok(_), Ok(())) => {
+            session.shared().committed(ground.epoch, log);
+            Ok(applied)
+        }
         // The server answered that a statement failed: it undid everything, whatever came behind.
         (Err(error), Ok(())) if error.as_db_error().is_some() => Err(stop(&error)),
         // It may have got as far as the COMMIT.
@@ -219,8 +222,9 @@ async fn try_group(session: &Session, batches: &[Batch]) -> Result<Vec<Applied>,
     }
 }
 
-/// Begins the transaction and reads, in one go, what the batches touch.
-async fn look(session: &Session, batches: &[Batch]) -> Result<(Rows, Ground), Stop> {
+/// Begins the transaction and reads, in one go, what the batches touch; also where the server's log
+/// stands.
+async fn look(session: &Session, batches: &[Batch]) -> Result<(Rows, Ground, i64), Stop> {
     let shared = session.shared();
     let failed = |error: tokio_postgres::Error| Stop::Failed(store_error(&error));
     session.prepare(&load::STATEMENTS).await.map_err(failed)?;
@@ -248,7 +252,7 @@ async fn look(session: &Session, batches: &[Batch]) -> Result<(Rows, Ground), St
     shared.learn(meta, reading, asked_ms);
     let rows = found.rows(boot).map_err(Stop::Failed)?;
     // By what this very transaction has read: others may have learned more meanwhile.
-    Ok((rows, Ground { epoch, quarantine, ..shared.ground() }))
+    Ok((rows, Ground { epoch, quarantine, ..shared.ground() }, reading.log))
 }
 
 /// What an answer of the server means for a group.
