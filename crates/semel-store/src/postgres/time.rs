@@ -53,9 +53,12 @@ impl ServerTime {
         true
     }
 
-    /// Forgets all readings: there is another server now.
+    /// There is another server now: its first reading replaces all earlier ones. Until then they
+    /// are the best there is, and whoever asks for the time meanwhile gets one.
     pub(super) fn forget(&self) {
-        *self.offsets.lock().unwrap_or_else(PoisonError::into_inner) = Offsets::default();
+        let mut offsets = self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = offsets.newest.max(offsets.before);
+        *offsets = Offsets { since: self.local_ms() - 2 * WINDOW_MS, newest, before: None };
     }
 
     /// The server's wall time.
@@ -98,6 +101,16 @@ mod tests {
         assert_eq!((offsets.newest, offsets.before), (Some(980), Some(999)));
         offsets.learn(985, 2 * WINDOW_MS);
         assert_eq!((offsets.newest, offsets.before), (Some(985), Some(980)));
+    }
+
+    #[test]
+    fn another_server_replaces_all_readings_and_there_is_a_time_meanwhile() {
+        let time = ServerTime::new(Clock::Real);
+        assert!(time.learn(5_000_000, time.local_ms()));
+        time.forget();
+        assert!(time.wall_ms() >= 5_000_000, "asked before the new server has answered");
+        assert!(time.learn(1_000, time.local_ms()));
+        assert!(time.wall_ms() < 5_000_000, "the old server's clock is gone");
     }
 
     #[test]
