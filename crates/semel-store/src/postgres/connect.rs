@@ -58,22 +58,40 @@ impl Door {
     /// back in time must not be written to before that is on record.
     pub(super) async fn enter(&self) -> Result<Session, StoreError> {
         let session = self.knock().await?;
-        if Object::metrics(&session.client).recycle_count == 0 {
-            match meta::greet(&session).await {
-                Ok(()) => {}
-                Err(error) => {
-                    session.discard();
-                    return Err(error);
-                }
-            }
+        if Object::metrics(&session.client).recycle_count > 0 {
+            return Ok(session);
         }
-        Ok(session)
+        let stranger = Stranger(Some(session));
+        meta::greet(stranger.session()).await?;
+        Ok(stranger.welcome())
     }
 
     /// A connection about which nothing is known.
     pub(super) async fn knock(&self) -> Result<Session, StoreError> {
         let client = self.pool.get().await.map_err(pool_error)?;
         Ok(Session { client, shared: self.shared.clone() })
+    }
+}
+
+/// A connection that is being looked at. Whoever leaves meanwhile leaves it closed: back in the
+/// pool it would pass for one that has been looked at, with whatever it had begun.
+struct Stranger(Option<Session>);
+
+impl Stranger {
+    fn session(&self) -> &Session {
+        self.0.as_ref().expect("it is there until it is welcome")
+    }
+
+    fn welcome(mut self) -> Session {
+        self.0.take().expect("it is there until it is welcome")
+    }
+}
+
+impl Drop for Stranger {
+    fn drop(&mut self) {
+        if let Some(session) = self.0.take() {
+            session.discard();
+        }
     }
 }
 
