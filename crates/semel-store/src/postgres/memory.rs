@@ -23,6 +23,8 @@ pub(super) struct Memory {
 struct Remembered {
     epoch: u64,
     rows: VecDeque<Written>,
+    /// Of earlier epochs, and not compared with the server yet.
+    unlisted: Vec<Written>,
 }
 
 /// One row that was written and acknowledged.
@@ -56,7 +58,7 @@ impl Memory {
             | Write::Blob { .. } => None,
         });
         let mut remembered = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        remembered.epoch = epoch;
+        remembered.enter(epoch);
         for row in written {
             if remembered.rows.len() == ROWS_MAX {
                 remembered.rows.pop_front();
@@ -65,12 +67,34 @@ impl Memory {
         }
     }
 
-    /// What was written before this epoch; forgotten then.
-    fn take_before(&self, epoch: u64) -> Vec<Written> {
+    /// What was written before this epoch; forgotten when it is listed.
+    fn take_before(&self, epoch: u64) -> Unlisted<'_> {
         let mut remembered = self.rows.lock().unwrap_or_else(PoisonError::into_inner);
-        match remembered.epoch < epoch {
-            true => std::mem::take(&mut remembered.rows).into(),
-            false => Vec::new(),
+        remembered.enter(epoch);
+        Unlisted { memory: self, rows: std::mem::take(&mut remembered.unlisted) }
+    }
+}
+
+impl Remembered {
+    fn enter(&mut self, epoch: u64) {
+        if self.epoch < epoch {
+            self.epoch = epoch;
+            self.unlisted.extend(self.rows.drain(..));
+        }
+    }
+}
+
+/// Rows that are being listed. Unless that succeeds, whoever looks at the server next tries again.
+struct Unlisted<'a> {
+    memory: &'a Memory,
+    rows: Vec<Written>,
+}
+
+impl Drop for Unlisted<'_> {
+    fn drop(&mut self) {
+        if !self.rows.is_empty() {
+            let mut remembered = self.memory.rows.lock().unwrap_or_else(PoisonError::into_inner);
+            remembered.unlisted.append(&mut self.rows);
         }
     }
 }
@@ -122,7 +146,8 @@ const REPORT: &str = "INSERT INTO semel.lost \
 pub(super) async fn report(session: &Session) -> Result<(), StoreError> {
     let shared = session.shared();
     let epoch = session.meta().epoch;
-    let rows = shared.memory.take_before(epoch);
+    let mut unlisted = shared.memory.take_before(epoch);
+    let rows = &unlisted.rows;
     if rows.is_empty() {
         return Ok(());
     }
@@ -147,5 +172,36 @@ pub(super) async fn report(session: &Session) -> Result<(), StoreError> {
         (&states, Type::TEXT_ARRAY),
         (&times, Type::INT8_ARRAY),
     ];
-    session.query(REPORT, &params).await.map(|_| ()).map_err(|error| store_error(&error))
+    session.query(REPORT, &params).await.map_err(|error| store_error(&error))?;
+    unlisted.rows.clear();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_listed_is_listed_by_the_next_one() {
+        let memory = Memory::default();
+        let touched = Written {
+            namespace: "default".to_owned(),
+            action: None,
+            name: "r-1".to_owned(),
+            generation: None,
+            version: 1,
+            sum: 1,
+            state: "running",
+            at: Wall(0),
+        };
+        memory.rows.lock().unwrap().rows.push_back(touched);
+        // Writes of the new epoch do not hide those of the old.
+        memory.note(1, &[], Wall(0));
+        drop(memory.take_before(1));
+        let mut unlisted = memory.take_before(1);
+        assert_eq!(unlisted.rows.len(), 1);
+        unlisted.rows.clear();
+        drop(unlisted);
+        assert!(memory.take_before(1).rows.is_empty());
+    }
 }
