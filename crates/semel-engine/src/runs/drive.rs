@@ -155,7 +155,7 @@ impl Driver {
             unstarted: VecDeque::new(),
             steps: FuturesUnordered::new(),
             effects: FuturesUnordered::new(),
-            timers: Timers::new(engine.store().clock().clone()),
+            timers: Timers::new(engine.store().clock().clone(), engine.run_lease_ms()),
             signals: Vec::new(),
             inbox,
             waits_before: waits,

@@ -99,10 +99,11 @@ impl Driver {
         self.reload().await?;
         let now = self.engine.store().ground().now;
         let lease = self.run.lease.as_ref().expect("a run of ours is leased");
-        if now.until(lease.until) > limits::LEASE_MS / 3 * 2 {
+        let lease_ms = self.engine.run_lease_ms();
+        if now.until(lease.until) > lease_ms / 3 * 2 {
             return Ok(());
         }
-        let renewed = run::renew(&self.run, self.fence, limits::LEASE_MS, &now);
+        let renewed = run::renew(&self.run, self.fence, lease_ms, &now);
         let renewed = renewed.map_err(|_| Halt::Lost)?;
         match self.engine.commit_firmly(Write::run(&renewed, &now).into()).await {
             Ok(()) => self.run = renewed,
