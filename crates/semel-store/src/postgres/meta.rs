@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::connect::Session;
-use super::{memory, migrate, store_error};
+use super::{Shared, memory, migrate, store_error};
 use crate::StoreError;
 
 /// One row of `meta`, with the quarantine in force.
@@ -87,12 +87,12 @@ pub(super) async fn greet(session: &Session) -> Result<(), StoreError> {
     let server = server(session).await?;
     // An answer that was too slow to tell the time is asked for again.
     for _ in 0..5 {
-        let asked_ms = shared.time.local_ms();
+        let (asked_ms, seen) = (shared.time.local_ms(), shared.seen());
         let rows = session.query(HEAD, &[]).await.map_err(failed)?;
         let head = rows.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
         let (meta, reading) = read_head(head).map_err(failed)?;
         migrate::check(meta.format)?;
-        if let Some(evidence) = shared.went_back(&meta, &server, reading.log) {
+        if let Some(evidence) = Shared::went_back(seen.as_ref(), &meta, &server, reading.log) {
             shared.time.forget();
             open_quarantine(session, &server, &evidence).await?;
             continue;

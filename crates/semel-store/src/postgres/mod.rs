@@ -96,13 +96,18 @@ impl Shared {
         known.as_ref().map(|known| known.meta.clone()).unwrap_or_default()
     }
 
-    /// What says that the server is not the one that was seen last, or was put back.
-    fn went_back(&self, meta: &Meta, server: &str, log: i64) -> Option<String> {
+    /// What is known so far.
+    fn seen(&self) -> Option<Known> {
+        self.meta.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What says that the server is not the one that was seen last, or was put back. Judged by what
+    /// was known before the server was asked: others learn more while its answer is on its way.
+    fn went_back(seen: Option<&Known>, meta: &Meta, server: &str, log: i64) -> Option<String> {
         if meta.server != server {
             return Some(format!("it was written by server {}, this is {server}", meta.server));
         }
-        let known = self.meta.read().unwrap_or_else(PoisonError::into_inner);
-        let Known { meta: seen, log: seen_log } = known.as_ref()?;
+        let Known { meta: seen, log: seen_log } = seen?;
         if meta.epoch > seen.epoch {
             return None;
         }
@@ -298,5 +303,23 @@ fn store_error(error: &tokio_postgres::Error) -> StoreError {
         | &SqlState::INVALID_SCHEMA_NAME
         | &SqlState::UNDEFINED_COLUMN => StoreError::Missing(text),
         _ => StoreError::Unavailable(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_overtaken_by_a_commit_is_no_return() {
+        let address = PgAddress::parse("postgres://localhost/x").expect("an address");
+        let shared = shared(&address, Clock::Real).expect("it is made");
+        let meta = Meta::default();
+        shared.learn(meta.clone(), Reading { wall_ms: 0, log: 400 }, shared.time.local_ms());
+        let before = shared.seen();
+        shared.committed(meta.epoch, 500);
+        assert_eq!(Shared::went_back(before.as_ref(), &meta, "", 400), None);
+        let evidence = Shared::went_back(shared.seen().as_ref(), &meta, "", 400);
+        assert!(evidence.is_some_and(|text| text.contains("committed to at 500")));
     }
 }
