@@ -65,6 +65,9 @@ pub const LOOK_AGAIN_MS: u64 = 60_000;
 
 /// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
 pub const COMMIT_TRIES_MAX: usize = 64;
+/// How long work in memory waits for a store that is away, instead of being done again by somebody
+/// else: longer than a restart, a failover or a full disk that somebody is called for.
+pub const OUTAGE_MS_MAX: u64 = 15 * 60_000;
 /// Rows of one page of a listing.
 pub const PAGE_ROWS_MAX: usize = 1_000;
 /// Rows that one turn of the sweeper or the job touches: short commits, so callers get through.

@@ -21,6 +21,7 @@ use semel_core::record::{Contract, Effect, Kind, Outcome};
 use semel_core::retry::Retry;
 use semel_core::time::{Moment, Steady};
 
+use crate::commit::Patience;
 use crate::effects::{Answer, Armed, Filed};
 use crate::runs;
 use crate::{Engine, Error};
@@ -342,30 +343,47 @@ impl Engine {
         }
     }
 
-    /// Files a report, patiently: it is evidence. A fence that went stale meanwhile is no error
-    /// here; the row says what became of the effect.
-    async fn settle_firmly(&self, effect: &Effect, ask: &Settle) -> Result<Filed, Error> {
-        let address = &effect.address;
-        let mut delay_ms = 50;
+    /// Files a report, patiently: it is evidence. Whoever waits for it is told after a while that
+    /// the store is away; the report is kept and filed when it is back.
+    pub(crate) async fn settle_firmly(
+        &self,
+        effect: &Effect,
+        ask: &Settle,
+    ) -> Result<Filed, Error> {
+        let mut patience = Patience::default();
         for _ in 0..SETTLE_TRIES_MAX {
-            match self.settle_on(effect, ask).await {
-                Err(error) if error.code() == Code::StaleFence => {
-                    let effect = self.effect(address).await?;
-                    let state = effect.state(&self.store().ground().now);
-                    return Ok(Filed { effect, state, kept_as_evidence: false });
-                }
+            match self.file(effect, ask).await {
                 Err(error) if is_passing(error.code()) => {
-                    self.store().clock().sleep_ms(delay_ms).await;
-                    delay_ms = (delay_ms * 2).min(2_000);
+                    patience.wait(self.store().clock(), error).await?;
                 }
                 filed => return filed,
             }
         }
-        self.settle_on(effect, ask).await
+        let (engine, kept, report) = (self.clone(), effect.clone(), ask.clone());
+        tokio::spawn(async move {
+            let filed = engine.read_firmly(|| engine.file(&kept, &report)).await;
+            if let Err(error) = filed {
+                tracing::warn!(effect = %kept.address, %error, "a report was not filed");
+            }
+        });
+        let text = "what became of the attempt is filed when the store is back";
+        Err(Error::new(Code::StoreUnavailable, text))
+    }
+
+    /// A fence that went stale meanwhile is no error here; the row says what became of the effect.
+    async fn file(&self, effect: &Effect, ask: &Settle) -> Result<Filed, Error> {
+        match self.settle_on(effect, ask).await {
+            Err(error) if error.code() == Code::StaleFence => {
+                let effect = self.effect(&effect.address).await?;
+                let state = effect.state(&self.store().ground().now);
+                Ok(Filed { effect, state, kept_as_evidence: false })
+            }
+            filed => filed,
+        }
     }
 }
 
-/// With the delays above, about twenty seconds.
+/// With the delays between them, about twenty seconds.
 const SETTLE_TRIES_MAX: usize = 14;
 
 pub(crate) fn is_passing(code: Code) -> bool {

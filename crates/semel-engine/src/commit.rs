@@ -5,7 +5,8 @@ use semel_core::code::Code;
 use semel_core::effect::{self, Ground};
 use semel_core::limits;
 use semel_core::record::Effect;
-use semel_store::{Batch, CommitError, StoreError, Write};
+use semel_core::time::Steady;
+use semel_store::{Batch, Clock, CommitError, StoreError, Write};
 
 use crate::call::is_passing;
 use crate::{Engine, Error};
@@ -15,6 +16,12 @@ pub(crate) enum Stopped {
     /// Decide again on the row as it is now.
     Stale(Option<Box<Effect>>),
     Error(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Stopped {
+        Stopped::Error(error)
+    }
 }
 
 impl From<Stopped> for Error {
@@ -52,40 +59,104 @@ impl Engine {
 
     /// Like [`Engine::commit`], but rides out a store that is busy or unavailable for a while.
     pub(crate) async fn commit_firmly(&self, batch: Batch) -> Result<(), Stopped> {
-        let mut delay_ms = 50;
-        for _ in 0..COMMIT_DELAYS_MAX {
+        let mut patience = Patience::default();
+        loop {
             match self.commit(batch.clone()).await {
                 Err(Stopped::Error(error)) if is_passing(error.code()) => {
-                    self.store().clock().sleep_ms(delay_ms).await;
-                    delay_ms = (delay_ms * 2).min(2_000);
+                    patience.wait(self.store().clock(), error).await?;
                 }
                 committed => return committed,
             }
         }
-        self.commit(batch).await
     }
 
-    /// Commits a batch; a lost answer is resolved by repeating the same batch. From then on a
-    /// failure of the repeat proves nothing about the first.
+    /// Reads, and rides out a store that is busy or unavailable for a while.
+    pub(crate) async fn read_firmly<T, E, F>(&self, read: impl Fn() -> F) -> Result<T, Error>
+    where
+        E: Into<Error>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let mut patience = Patience::default();
+        loop {
+            match read().await.map_err(E::into) {
+                Err(error) if is_passing(error.code()) => {
+                    patience.wait(self.store().clock(), error).await?;
+                }
+                read => return read,
+            }
+        }
+    }
+
+    /// Commits a batch; a lost answer is resolved by repeating the same batch.
     pub(crate) async fn commit(&self, batch: Batch) -> Result<(), Stopped> {
-        let mut unknown = false;
-        for _ in 0..=limits::COMMIT_TRIES_MAX {
+        self.commit_telling(batch, None).await.map_err(|(stopped, _)| stopped)
+    }
+
+    /// Like [`Engine::commit`]; of a failure it also tells whether the batch may be there all the
+    /// same: once an answer was lost, a failure of the repeat proves nothing about the first. What
+    /// is worth nothing after a time is not asked for beyond it.
+    pub(crate) async fn commit_telling(
+        &self,
+        batch: Batch,
+        until: Option<Steady>,
+    ) -> Result<(), (Stopped, Fate)> {
+        let mut fate = Fate::Absent;
+        let mut delay_ms = 10;
+        for _ in 0..LOST_TRIES_MAX {
             match self.store().commit(batch.clone()).await {
                 Ok(()) => return Ok(()),
                 Err(CommitError::Stale(mut rows)) => {
-                    return Err(Stopped::Stale(rows.drain(..).next().flatten().map(Box::new)));
+                    let row = rows.drain(..).next().flatten().map(Box::new);
+                    return Err((Stopped::Stale(row), Fate::Absent));
                 }
-                Err(CommitError::Failed(error)) if !unknown => {
-                    return Err(Stopped::Error(error.into()));
+                Err(CommitError::Failed(error)) if fate == Fate::Absent => {
+                    return Err((Stopped::Error(error.into()), fate));
                 }
-                Err(CommitError::Unknown | CommitError::Failed(_)) => unknown = true,
+                Err(CommitError::Unknown | CommitError::Failed(_)) => fate = Fate::Unknown,
             }
-            self.store().clock().sleep_ms(10).await;
+            self.store().clock().sleep_ms(delay_ms).await;
+            delay_ms = (delay_ms * 2).min(250);
+            if until.is_some_and(|until| self.store().ground().now.reached(until)) {
+                break;
+            }
         }
         let text = "the store does not say whether it committed".into();
-        Err(Stopped::Error(StoreError::Unavailable(text).into()))
+        Err((Stopped::Error(StoreError::Unavailable(text).into()), fate))
     }
 }
 
-/// With the delays above, about ten seconds: within the lease of a run.
-const COMMIT_DELAYS_MAX: usize = 9;
+/// What is known of a batch that was not answered as committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Absent,
+    Unknown,
+}
+
+/// With the delays above, about five seconds: a server that restarts can answer by then.
+const LOST_TRIES_MAX: usize = 24;
+
+/// How long somebody waits for a store that is away.
+pub(crate) struct Patience {
+    delay_ms: u64,
+    left_ms: u64,
+}
+
+impl Default for Patience {
+    fn default() -> Patience {
+        Patience { delay_ms: 50, left_ms: limits::OUTAGE_MS_MAX }
+    }
+}
+
+impl Patience {
+    /// Waits before another try, each time longer up to two seconds. When there is no patience
+    /// left, the error stands.
+    pub(crate) async fn wait(&mut self, clock: &Clock, error: Error) -> Result<(), Error> {
+        if self.left_ms == 0 {
+            return Err(error);
+        }
+        clock.sleep_ms(self.delay_ms).await;
+        self.left_ms = self.left_ms.saturating_sub(self.delay_ms);
+        self.delay_ms = (self.delay_ms * 2).min(2_000);
+        Ok(())
+    }
+}

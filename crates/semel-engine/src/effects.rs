@@ -15,7 +15,7 @@ use semel_core::time::Moment;
 use semel_store::{Batch, DuePage, Page, Query, Write};
 
 use crate::call::Guard;
-use crate::commit::Stopped;
+use crate::commit::{Fate, Stopped};
 use crate::flights::Seat;
 use crate::recall::{Recall, Returns};
 use crate::{Engine, Error};
@@ -170,7 +170,12 @@ impl Engine {
                 let effect: Arc<Effect> = effect.into();
                 let batch = arming(&effect, ground, guard);
                 recall.arm(&effect, &batch);
-                let written = self.commit(batch).await;
+                let written = match self.commit_telling(batch, Some(permit.valid_until)).await {
+                    // The store may hold a permit that nobody will use: it is taken back.
+                    Err((stopped, Fate::Unknown)) => return Err(stopped),
+                    Err((stopped, Fate::Absent)) => Err(stopped),
+                    Ok(()) => Ok(()),
+                };
                 recall.answered();
                 if let (Err(Stopped::Stale(row)), Some(_)) = (&written, guard)
                     && self.store().ground().epoch == ground.epoch

@@ -8,7 +8,8 @@ use semel_core::record::{Effect, Kind};
 use semel_store::Batch;
 use tokio::runtime::Handle;
 
-use crate::commit::Stopped;
+use crate::call::is_passing;
+use crate::commit::{Patience, Stopped};
 use crate::{Engine, Error};
 
 /// Whether the caller can come back for its attempt.
@@ -19,7 +20,8 @@ pub(crate) enum Returns {
     Never,
 }
 
-/// Takes an attempt back when its caller leaves before the store has answered.
+/// Takes an attempt back when its caller leaves before the store has answered, or the store does
+/// not answer.
 pub(crate) struct Recall<'a> {
     engine: &'a Engine,
     returns: Returns,
@@ -64,11 +66,25 @@ async fn take_back(engine: Engine, effect: Arc<Effect>, batch: Batch) {
 /// The same batch again, its guards included: now it is certain whether the attempt exists, and it
 /// can be closed.
 async fn try_take_back(engine: &Engine, effect: &Effect, batch: Batch) -> Result<(), Error> {
-    match engine.commit(batch).await {
-        Ok(()) => {}
-        // Never armed, and now it cannot be any more.
-        Err(Stopped::Stale(_)) => return Ok(()),
-        Err(Stopped::Error(error)) => return Err(error),
+    let Some(lapses) = effect.attempts.last().map(|attempt| attempt.lease_until) else {
+        return Ok(());
+    };
+    let mut patience = Patience::default();
+    loop {
+        // Armed only now it would be a doubt without a send. If it was armed before, it is one
+        // already: a fence that is gone proves nothing.
+        if engine.store().ground().now.reached(lapses) {
+            return Ok(());
+        }
+        match engine.commit(batch.clone()).await {
+            Ok(()) => break,
+            // Never armed, and now it cannot be any more.
+            Err(Stopped::Stale(_)) => return Ok(()),
+            Err(Stopped::Error(error)) if is_passing(error.code()) => {
+                patience.wait(engine.store().clock(), error).await?;
+            }
+            Err(Stopped::Error(error)) => return Err(error),
+        }
     }
     let reason = "the caller left before anything was done".to_owned();
     let report = match effect.attempts.last().map(|attempt| attempt.kind) {
@@ -77,5 +93,6 @@ async fn try_take_back(engine: &Engine, effect: &Effect, batch: Batch) -> Result
         _ => Report::Unknown { reason, key_not_used: false },
     };
     let fence = effect.last_fence();
-    engine.settle_on(effect, &Settle { fence, report, retry_after_ms: None }).await.map(|_| ())
+    let ask = Settle { fence, report, retry_after_ms: None };
+    engine.settle_firmly(effect, &ask).await.map(|_| ())
 }

@@ -18,16 +18,24 @@ pub struct Worker<'a> {
     semel: &'a Semel,
     release: String,
     offers: Vec<(String, Body)>,
+    lease: Option<Duration>,
 }
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(semel: &'a Semel) -> Worker<'a> {
-        Worker { semel, release: "1".to_owned(), offers: Vec::new() }
+        Worker { semel, release: "1".to_owned(), offers: Vec::new(), lease: None }
     }
 
     /// Names this version of the code, for the journal.
     pub fn release(mut self, release: &str) -> Self {
         release.clone_into(&mut self.release);
+        self
+    }
+
+    /// How long a run stays with this process without a sign of life (30 s). On Postgres the runs
+    /// of a process that died wait for so long; one that is stopped for longer loses its runs.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
         self
     }
 
@@ -60,6 +68,9 @@ impl<'a> Worker<'a> {
     pub fn start(self) -> Result<Working, Error> {
         for (name, _) in &self.offers {
             Action::new(name)?;
+        }
+        if let Some(lease) = self.lease {
+            self.semel.engine.set_run_lease_ms(millis(lease))?;
         }
         for (name, body) in self.offers {
             let offer = Offer { body, release: self.release.clone() };

@@ -2,8 +2,10 @@
 //! gives each to a driver.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use semel_core::code::Code;
 use semel_core::limits;
 use semel_core::run::Run;
 use semel_store::Inked;
@@ -23,12 +25,24 @@ pub struct Offer {
 }
 
 /// What this process offers and holds.
-#[derive(Default)]
 pub(crate) struct Dispatch {
     state: Mutex<State>,
     wake: Notify,
     /// A driver has ended.
     freed: Notify,
+    /// For how long runs are taken and kept.
+    lease_ms: AtomicU64,
+}
+
+impl Default for Dispatch {
+    fn default() -> Dispatch {
+        Dispatch {
+            state: Mutex::default(),
+            wake: Notify::new(),
+            freed: Notify::new(),
+            lease_ms: AtomicU64::new(limits::LEASE_MS),
+        }
+    }
 }
 
 #[derive(Default)]
@@ -104,6 +118,23 @@ impl Engine {
         state.is_draining = false;
         drop(state);
         self.inner.dispatch.wake();
+    }
+
+    /// How long a run stays with this process without a sign of life. Where no lock proves a
+    /// process dead, a run of a dead one waits for so long; runs that are held keep what they have
+    /// until it is renewed.
+    pub fn set_run_lease_ms(&self, lease_ms: u64) -> Result<(), Error> {
+        let bounds = limits::LEASE_MS_MIN..=limits::DURATION_MS_MAX;
+        if !bounds.contains(&lease_ms) {
+            let text = format!("a lease is at least {} ms", limits::LEASE_MS_MIN);
+            return Err(Error::new(Code::DurationInvalid, text));
+        }
+        self.inner.dispatch.lease_ms.store(lease_ms, Ordering::Relaxed);
+        Ok(())
+    }
+
+    pub(crate) fn run_lease_ms(&self) -> u64 {
+        self.inner.dispatch.lease_ms.load(Ordering::Relaxed)
     }
 
     /// How many runs this process advances right now.

@@ -155,7 +155,7 @@ impl Driver {
             unstarted: VecDeque::new(),
             steps: FuturesUnordered::new(),
             effects: FuturesUnordered::new(),
-            timers: Timers::new(engine.store().clock().clone()),
+            timers: Timers::new(engine.store().clock().clone(), engine.run_lease_ms()),
             signals: Vec::new(),
             inbox,
             waits_before: waits,
@@ -205,7 +205,7 @@ impl Driver {
             return Ok(());
         }
         if let Event::Started { input, .. } = &event {
-            let input = self.engine.read_value(&self.run.namespace, input).await?;
+            let input = read_value(&self.engine, &self.run.namespace, input).await?;
             lock(&self.desk).now = Some(at);
             return self.begin_body(input);
         }
@@ -224,7 +224,7 @@ impl Driver {
                         if matches!(value, Value::Blob { .. }) {
                             self.ink.flush().await?;
                         }
-                        Ok(Some(self.engine.read_value(&self.run.namespace, &value).await?))
+                        Ok(Some(read_value(&self.engine, &self.run.namespace, &value).await?))
                     }
                     Answer::Fault(fault) => Err(fault_error(&fault)),
                     Answer::Nothing => Ok(None),
@@ -354,6 +354,10 @@ impl Driver {
         })
         .await
     }
+}
+
+async fn read_value(engine: &Engine, namespace: &str, value: &Value) -> Result<Json, Error> {
+    engine.read_firmly(|| engine.read_value(namespace, value)).await
 }
 
 /// Marks this thread as polling the code of a workflow, where nothing outside may be reached.

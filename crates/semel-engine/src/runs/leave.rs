@@ -15,8 +15,12 @@ use super::drive::{Driver, Halt};
 use super::held::Left;
 use super::port::fault;
 use super::timers::Purpose;
-use crate::commit::Stopped;
+use crate::call::is_passing;
+use crate::commit::{Patience, Stopped};
 use crate::{Engine, Error};
+
+/// How long a look at the row waits for what is being written.
+const FLUSH_MS: u64 = 100;
 
 impl Driver {
     /// Advances the run until it ends, stands still, or waits for something far away.
@@ -94,20 +98,31 @@ impl Driver {
 
     /// Looks whether the row or the inbox has changed, and keeps the lease.
     pub(crate) async fn look_at_row(&mut self) -> Result<(), Halt> {
-        // What is on its way consumes deliveries; read before it lands, they would come twice.
-        self.ink.flush().await?;
-        self.reload().await?;
+        // What is on its way consumes deliveries; read before it lands, they would come twice. A
+        // store that is away must not keep steps from going on: the next look comes soon.
+        let clock = self.engine.store().clock().clone();
+        tokio::select! {
+            biased;
+            flushed = self.ink.flush() => flushed?,
+            () = clock.sleep_ms(FLUSH_MS) => return Ok(()),
+        }
+        match self.reload().await {
+            Err(Halt::Failed(error)) if is_passing(error.code()) => return Ok(()),
+            looked => looked?,
+        }
         let now = self.engine.store().ground().now;
         let lease = self.run.lease.as_ref().expect("a run of ours is leased");
-        if now.until(lease.until) > limits::LEASE_MS / 3 * 2 {
+        let lease_ms = self.engine.run_lease_ms();
+        if now.until(lease.until) > lease_ms / 3 * 2 {
             return Ok(());
         }
-        let renewed = run::renew(&self.run, self.fence, limits::LEASE_MS, &now);
+        let renewed = run::renew(&self.run, self.fence, lease_ms, &now);
         let renewed = renewed.map_err(|_| Halt::Lost)?;
-        match self.engine.commit_firmly(Write::run(&renewed, &now).into()).await {
+        match self.engine.commit(Write::run(&renewed, &now).into()).await {
             Ok(()) => self.run = renewed,
             // Touched meanwhile: the next look sees it.
             Err(Stopped::Stale(_)) => self.held.touch(),
+            Err(Stopped::Error(error)) if is_passing(error.code()) => {}
             Err(Stopped::Error(error)) => return Err(error.into()),
         }
         Ok(())
@@ -125,6 +140,19 @@ impl Driver {
         }
         self.run = run;
         Ok(())
+    }
+
+    /// When nothing can go on before it is known.
+    async fn reload_firmly(&mut self) -> Result<(), Halt> {
+        let mut patience = Patience::default();
+        loop {
+            match self.reload().await {
+                Err(Halt::Failed(error)) if is_passing(error.code()) => {
+                    patience.wait(self.engine.store().clock(), error).await?;
+                }
+                looked => return looked,
+            }
+        }
     }
 
     /// The code has returned. The run ends when nothing that it began outside is open any more.
@@ -226,7 +254,7 @@ impl Driver {
                     self.run = next;
                     return Ok(());
                 }
-                Err(Stopped::Stale(_)) => self.reload().await?,
+                Err(Stopped::Stale(_)) => self.reload_firmly().await?,
                 Err(Stopped::Error(error)) => return Err(error.into()),
             }
             writes.pop();
@@ -277,7 +305,7 @@ impl Driver {
         match self.engine.commit_firmly(Batch { writes: writes.into() }).await {
             Ok(()) => Ok(Some(Left::Away)),
             Err(Stopped::Stale(_)) => {
-                self.reload().await?;
+                self.reload_firmly().await?;
                 Ok(None)
             }
             Err(Stopped::Error(error)) => Err(error.into()),
@@ -356,7 +384,7 @@ impl Driver {
 }
 
 async fn load_effect(engine: &Engine, address: &Address) -> Result<Option<Effect>, Halt> {
-    let found = engine.store().load(address).await.map_err(Error::from)?;
+    let found = engine.read_firmly(|| engine.store().load(address)).await?;
     let now = engine.store().ground().now;
     Ok(found.map(|effect| engine.judged(effect, &now)))
 }

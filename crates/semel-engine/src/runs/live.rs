@@ -234,6 +234,8 @@ impl Driver {
                 self.look_again(&id, Some(limits::POLL_MS));
                 Ok(())
             }
+            // Of the store, not of the effect: it says nothing about what the run came to.
+            (code, _) if is_of_the_store(code) => Err(Halt::Failed(error)),
             _ => self.end_effect(id, Outcome::Fault(fault(&error)), false).await,
         }
     }
@@ -305,7 +307,25 @@ impl Driver {
     }
 }
 
+/// The store cannot be used at all until somebody repairs it.
+fn is_of_the_store(code: Code) -> bool {
+    matches!(
+        code,
+        Code::StoreCorrupt
+            | Code::StoreNewer
+            | Code::StoreOlder
+            | Code::StoreMissing
+            | Code::StoreForeign
+    )
+}
+
 /// The attempt came to nothing for a reason of ours: another one is worth it.
 fn is_of_the_attempt(code: Code) -> bool {
-    matches!(code, Code::PermitLapsed | Code::DeadlinePassed | Code::StaleFence | Code::Internal)
+    match code {
+        Code::PermitLapsed | Code::DeadlinePassed | Code::StaleFence | Code::Internal => true,
+        // The store has gone back, and does not know the attempt: what it asks for now is decided
+        // by the next begin.
+        Code::NotFound => true,
+        _ => false,
+    }
 }

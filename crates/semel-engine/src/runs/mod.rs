@@ -127,7 +127,7 @@ impl Engine {
         Take {
             worker: self.inner.worker.clone(),
             session: self.store().session().map(str::to_owned),
-            lease_ms: limits::LEASE_MS,
+            lease_ms: self.run_lease_ms(),
             epoch: self.store().ground().epoch,
         }
     }

@@ -38,11 +38,14 @@ pub(crate) struct Timers {
     open: Vec<Timer>,
     alarm: Option<(At, BoxFuture<'static, ()>)>,
     tick: Option<BoxFuture<'static, ()>>,
+    tick_ms: u64,
 }
 
 impl Timers {
-    pub(crate) fn new(clock: Clock) -> Timers {
-        Timers { clock, open: Vec::new(), alarm: None, tick: None }
+    /// The row is looked at often enough to renew a lease of so long at a third of it.
+    pub(crate) fn new(clock: Clock, lease_ms: u64) -> Timers {
+        let tick_ms = limits::POLL_MS.min(lease_ms / 3);
+        Timers { clock, open: Vec::new(), alarm: None, tick: None, tick_ms }
     }
 
     pub(crate) fn set(&mut self, id: &str, due: At, purpose: Purpose) {
@@ -109,12 +112,12 @@ impl Timers {
         self.open.is_empty()
     }
 
-    /// Ready about once a second, for as long as somebody waits.
+    /// Ready about once a second, or more often under a short lease, for as long as somebody waits.
     pub(crate) fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let clock = &self.clock;
+        let (clock, ms) = (&self.clock, self.tick_ms);
         let tick = self.tick.get_or_insert_with(|| {
             let clock = clock.clone();
-            async move { clock.sleep_ms(limits::POLL_MS).await }.boxed()
+            async move { clock.sleep_ms(ms).await }.boxed()
         });
         let ticked = tick.poll_unpin(context);
         if ticked.is_ready() {

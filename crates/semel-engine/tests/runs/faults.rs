@@ -202,3 +202,41 @@ fn inv_i14_a_fault_while_a_begun_effect_is_taken_up_again_does_not_cost_the_run_
     }
     assert!(played > 60, "only {played}");
 }
+
+/// Plays a run while the store is away, from a commit on; returns how often the run was taken.
+fn while_away(first: Option<u32>) -> usize {
+    play(async {
+        let world = World::new();
+        let process = world.live("worker", flows::of_all_kinds, None);
+        if let Some(first) = first {
+            // The delays between so many tries are more than a minute.
+            (first..first + 45).for_each(|commit| process.life.plan(commit, Fault::Unavailable));
+        }
+        start_until_told(&process);
+        for _ in 0..600 {
+            world.idle().await;
+            if world.state().await.is_some_and(State::is_final) {
+                break;
+            }
+            help(&world).await;
+            world.clock.advance_ms(500);
+        }
+        let names = world.names().await;
+        assert_eq!(world.state().await, Some(State::Done), "{first:?}: {names:?}");
+        world.check(State::Done).await;
+        assert_eq!(world.there.applied(), (2, 2), "{first:?}");
+        assert!(!names.contains(&"paused"), "{first:?}: {names:?}");
+        assert!(!names.contains(&"step_failed"), "{first:?}: {names:?}");
+        names.iter().filter(|name| **name == "taken").count()
+    })
+}
+
+/// Whatever commit it begins at, and long beyond the lease.
+#[test]
+fn inv_i14_a_store_that_is_away_for_a_minute_does_not_cost_a_run_its_holder() {
+    let takes = while_away(None);
+    for first in 2..=14 {
+        // Fewer, where the time that passed made a wait needless.
+        assert!(while_away(Some(first)) <= takes, "from commit {first} on");
+    }
+}

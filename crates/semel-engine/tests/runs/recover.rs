@@ -205,3 +205,34 @@ fn bug_dbos_232_whoever_dies_right_after_taking_a_run_leaves_it_to_be_taken_agai
         end_with_help(&world).await;
     });
 }
+
+/// Advances the time by less than a third of the lease, everybody acting on each step.
+async fn pass_finely(world: &World, ms: u64) {
+    for _ in 0..ms / 250 {
+        world.clock.advance_ms(250);
+        world.idle().await;
+    }
+}
+
+#[test]
+fn inv_i15_a_short_lease_is_renewed_in_time_and_lapses_as_soon() {
+    play(async {
+        let world = World::new();
+        let first = world.live("first", flows::long_step, None);
+        let second = world.live("second", flows::long_step, None);
+        for process in [&first, &second] {
+            assert!(process.engine.set_run_lease_ms(99).is_err(), "shorter than any");
+            process.engine.set_run_lease_ms(1_500).expect("long enough");
+        }
+        first.start_run();
+        world.idle().await;
+        pass_finely(&world, 10_000).await;
+        let holder = |run: semel_core::run::Run| run.lease.map(|lease| lease.worker);
+        let run = world.row().await.expect("it is there");
+        assert_eq!((run.fence, holder(run).as_deref()), (1, Some("first")), "renewed in time");
+        first.life.kill();
+        pass_finely(&world, 4_000).await;
+        let run = world.row().await.expect("it is there");
+        assert_eq!((run.fence, holder(run).as_deref()), (2, Some("second")), "taken over soon");
+    });
+}

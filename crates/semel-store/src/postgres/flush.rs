@@ -92,6 +92,8 @@ const INSERT_BLOBS: &str = "INSERT INTO semel.blobs (namespace, digest, text) \
 const INSERT_USES: &str = "INSERT INTO semel.blob_uses (namespace, digest, run) \
      SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) ON CONFLICT DO NOTHING";
 
+const LOG: &str = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
+
 impl<'a> Flush<'a> {
     /// The difference between what was loaded and what the model holds now.
     pub(super) fn of(rows: &'a Rows, dropped: &BTreeSet<i64>) -> Flush<'a> {
@@ -118,7 +120,7 @@ impl<'a> Flush<'a> {
             let types: Vec<Type> = columns.iter().map(|(_, kind)| kind.clone()).collect();
             session.prepare(&[(*text, &types)]).await?;
         }
-        Ok(())
+        session.prepare(&[(LOG, &[])]).await
     }
 
     /// Sends everything and the COMMIT behind it, without waiting in between.
@@ -133,9 +135,13 @@ impl<'a> Flush<'a> {
             }
             .boxed()
         });
-        let (written, committed) =
-            tokio::join!(join_all(each), session.client().batch_execute("COMMIT"));
-        Sent { written: written.into_iter().collect(), committed }
+        let (written, log, committed) = tokio::join!(
+            join_all(each),
+            session.query(LOG, &[]),
+            session.client().batch_execute("COMMIT")
+        );
+        let log = log.ok().and_then(|rows| rows.first()?.try_get(0).ok());
+        Sent { written: written.into_iter().collect(), log, committed }
     }
 
     pub(super) fn add<const N: usize>(
@@ -379,6 +385,9 @@ impl<'a> Flush<'a> {
 /// How the writes and the COMMIT behind them were answered.
 pub(super) struct Sent {
     pub(super) written: Result<Vec<()>, tokio_postgres::Error>,
+    /// Where the server's log stood before the COMMIT: once that is answered, so far at the least
+    /// it is on disk.
+    pub(super) log: Option<i64>,
     pub(super) committed: Result<(), tokio_postgres::Error>,
 }
 

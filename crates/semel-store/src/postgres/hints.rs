@@ -15,7 +15,6 @@ use tokio_postgres::{AsyncMessage, NoTls, Socket};
 
 use super::address::{PgAddress, Tls};
 use super::connect::{Door, in_time, tls};
-use super::meta::unsigned;
 use super::store_error;
 use crate::StoreError;
 
@@ -59,9 +58,7 @@ impl Hints {
     }
 }
 
-/// Behind a commit, it also tells how far the log is on disk now: with this commit in it.
-const NOTIFY: &str = "SELECT pg_notify($1, ''), epoch, \
-     (pg_current_wal_flush_lsn() - '0/0')::bigint FROM semel.meta";
+const NOTIFY: &str = "SELECT pg_notify($1, '')";
 
 const HIGH: &str = "UPDATE semel.meta SET wall_high = $1 WHERE wall_high < $1";
 
@@ -89,10 +86,7 @@ async fn notify(door: &Door, high_ms: Option<i64>) -> Result<(), StoreError> {
     let sent = async {
         let client = session.client();
         client.batch_execute("BEGIN; SET LOCAL synchronous_commit = off").await?;
-        let told = session.query(NOTIFY, &[(&channel, Type::TEXT)]).await?;
-        if let Some(row) = told.first() {
-            door.shared.learn_log(unsigned(row, 1)?, row.try_get(2)?);
-        }
+        session.query(NOTIFY, &[(&channel, Type::TEXT)]).await?;
         if let Some(high_ms) = high_ms {
             session.query(HIGH, &[(&high_ms, Type::INT8)]).await?;
         }

@@ -12,7 +12,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::connect::Session;
-use super::{memory, migrate, store_error};
+use super::{Shared, memory, migrate, store_error};
 use crate::StoreError;
 
 /// One row of `meta`, with the quarantine in force.
@@ -33,8 +33,7 @@ pub(super) struct Meta {
 pub(super) struct Reading {
     /// Its clock.
     pub(super) wall_ms: i64,
-    /// How far its log was forced to disk: what lies beyond may be lost by a crash, and nobody was
-    /// promised anything about it.
+    /// Where its log ends.
     pub(super) log: i64,
     /// When it was started: behind a pooler another server may answer on the same connection.
     pub(super) started_us: i64,
@@ -44,7 +43,7 @@ pub(super) struct Reading {
 pub(super) const STATE: &str = "SELECT meta.format, meta.store_id, meta.epoch, meta.server, \
      meta.boot, meta.boot_since, meta.wall_high, opened_at, recovered_at, \
      (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall, \
-     (pg_current_wal_flush_lsn() - '0/0')::bigint AS log, \
+     (pg_current_wal_insert_lsn() - '0/0')::bigint AS log, \
      (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started \
      FROM semel.meta LEFT JOIN LATERAL (SELECT opened_at, recovered_at FROM semel.returns \
      WHERE epoch = meta.epoch AND closed_at IS NULL) AS quarantine ON true";
@@ -55,7 +54,7 @@ pub(super) const STATE: &str = "SELECT meta.format, meta.store_id, meta.epoch, m
 pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, meta.server, \
      meta.boot, meta.boot_since, meta.wall_high, opened_at, recovered_at, \
      (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall, \
-     (pg_current_wal_flush_lsn() - '0/0')::bigint AS log, \
+     (pg_current_wal_insert_lsn() - '0/0')::bigint AS log, \
      (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started, \
      set_config('synchronous_commit', CASE current_setting('synchronous_commit') \
          WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true), \
@@ -104,12 +103,12 @@ pub(super) async fn greet(session: &Session) -> Result<(), StoreError> {
     let server = server(session).await?;
     // An answer that was too slow to tell the time is asked for again.
     for _ in 0..5 {
-        let asked_ms = shared.time.local_ms();
+        let (asked_ms, seen) = (shared.time.local_ms(), shared.seen());
         let rows = session.query(STATE, &[]).await.map_err(failed)?;
         let head = rows.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
         let (meta, reading) = read_head(head).map_err(failed)?;
         migrate::check(meta.format)?;
-        if let Some(evidence) = shared.went_back(&meta, &server, reading.log) {
+        if let Some(evidence) = Shared::went_back(seen.as_ref(), &meta, &server, reading.log) {
             shared.time.forget();
             open_quarantine(session, &server, &evidence).await?;
             continue;

@@ -83,8 +83,8 @@ pub(crate) struct Shared {
 #[derive(Clone)]
 struct Known {
     meta: Meta,
-    /// How far the server's log has been seen to grow.
-    log: i64,
+    /// How far the server's log had grown, at the least, when it answered our last commit.
+    log: Option<i64>,
     /// When the server was started that was looked at last.
     started_us: i64,
 }
@@ -113,13 +113,18 @@ impl Shared {
         known.as_ref().map(|known| known.meta.clone()).unwrap_or_default()
     }
 
-    /// What says that the server is not the one that was seen last, or was put back.
-    fn went_back(&self, meta: &Meta, server: &str, log: i64) -> Option<String> {
+    /// What is known so far.
+    fn seen(&self) -> Option<Known> {
+        self.meta.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What says that the server is not the one that was seen last, or was put back. Judged by what
+    /// was known before the server was asked: others learn more while its answer is on its way.
+    fn went_back(seen: Option<&Known>, meta: &Meta, server: &str, log: i64) -> Option<String> {
         if meta.server != server {
             return Some(format!("it was written by server {}, this is {server}", meta.server));
         }
-        let known = self.meta.read().unwrap_or_else(PoisonError::into_inner);
-        let Known { meta: seen, log: seen_log, .. } = known.as_ref()?;
+        let Known { meta: seen, log: seen_log, .. } = seen?;
         if meta.epoch > seen.epoch {
             return None;
         }
@@ -132,8 +137,8 @@ impl Shared {
         if meta.epoch < seen.epoch {
             return Some(format!("it is in epoch {}, and was in {}", meta.epoch, seen.epoch));
         }
-        let text = || format!("its log ends at {log}, and was seen at {seen_log}");
-        (log < *seen_log).then(text)
+        let seen_log = seen_log.filter(|seen_log| log < *seen_log)?;
+        Some(format!("its log ends at {log}, and was committed to at {seen_log}"))
     }
 
     /// Takes what a connection told. `false`: it took too long to tell the time.
@@ -144,17 +149,20 @@ impl Shared {
         let newer = known.as_ref().filter(|known| known.meta.epoch > meta.epoch);
         if newer.is_none() {
             let same = known.as_ref().filter(|known| known.meta.epoch == meta.epoch);
-            let log = same.map_or(reading.log, |same| same.log.max(reading.log));
+            let log = same.and_then(|same| same.log);
             *known = Some(Known { meta, log, started_us: reading.started_us });
         }
         in_time
     }
 
-    /// Takes how far the log of the server that is in this epoch has grown.
-    fn learn_log(&self, epoch: u64, log: i64) {
+    /// Notes a commit that was answered, and where the log stood before it. What a server says of
+    /// its log at any other time may be lost by a crash.
+    fn committed(&self, epoch: u64, log: Option<i64>) {
+        self.commits.fetch_add(1, Ordering::Relaxed);
         let mut known = self.meta.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.as_mut().filter(|known| known.meta.epoch == epoch) {
-            known.log = known.log.max(log);
+            // The record of the commit itself lies behind.
+            known.log = known.log.max(log.map(|log| log + 1));
         }
     }
 
@@ -336,5 +344,24 @@ fn store_error(error: &tokio_postgres::Error) -> StoreError {
         | &SqlState::INVALID_SCHEMA_NAME
         | &SqlState::UNDEFINED_COLUMN => StoreError::Missing(text),
         _ => StoreError::Unavailable(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_is_overtaken_by_a_commit_is_no_return() {
+        let address = PgAddress::parse("postgres://localhost/x").expect("an address");
+        let shared = shared(&address, Clock::Real).expect("it is made");
+        let meta = Meta::default();
+        let reading = Reading { wall_ms: 0, log: 400, started_us: 0 };
+        shared.learn(meta.clone(), reading, shared.time.local_ms());
+        let before = shared.seen();
+        shared.committed(meta.epoch, Some(499));
+        assert_eq!(Shared::went_back(before.as_ref(), &meta, "", 400), None);
+        let evidence = Shared::went_back(shared.seen().as_ref(), &meta, "", 400);
+        assert!(evidence.is_some_and(|text| text.contains("committed to at 500")));
     }
 }

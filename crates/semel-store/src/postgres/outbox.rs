@@ -17,7 +17,7 @@ use tokio_postgres::types::Type;
 use super::connect::{Param, Session};
 use super::flush::{self, Flush};
 use super::load::{self, Wanted, get};
-use super::writer::{HASTY, Stop, stop};
+use super::writer::{HASTY, Stop, committed, stop};
 use super::{Postgres, meta, rows, store_error};
 use crate::model::{Applied, Rows};
 use crate::{StoreError, Write, read_record};
@@ -252,17 +252,10 @@ async fn try_batch(
         );
     }
     flush.prepare(session).await.map_err(failed)?;
-    let sent = flush.send(session).await;
-    match (sent.written, sent.committed) {
-        (Ok(_), Ok(())) => {
-            let refused = sorted.refused.len();
-            let is_full = i64::try_from(taken.len()).is_ok_and(|count| count >= ROWS_MAX);
-            Ok(Forwarded { planned: sorted.planned, same: sorted.same, refused, is_full })
-        }
-        // The server answered that a statement failed: it undid everything, whatever came behind.
-        (Err(error), Ok(())) if error.as_db_error().is_some() => Err(stop(&error)),
-        (Err(_) | Ok(_), _) => Err(Stop::Unknown),
-    }
+    committed(session, ground.epoch, flush.send(session).await)?;
+    let refused = sorted.refused.len();
+    let is_full = i64::try_from(taken.len()).is_ok_and(|count| count >= ROWS_MAX);
+    Ok(Forwarded { planned: sorted.planned, same: sorted.same, refused, is_full })
 }
 
 /// Begins the transaction and takes rows.

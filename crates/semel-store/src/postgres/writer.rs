@@ -279,7 +279,7 @@ async fn try_group(
     }
     // Nothing was asked to commit yet: a failure here has written nothing.
     flush.prepare(session).await.map_err(|error| Stop::Failed(store_error(&error)))?;
-    committed(session, flush.send(session).await)?;
+    committed(session, ground.epoch, flush.send(session).await)?;
     Ok((applied, ground.epoch))
 }
 
@@ -312,7 +312,7 @@ async fn write_at_once(
         session.query(meta::HEAD, &[]),
         flush.send(session),
     );
-    committed(session, sent)?;
+    committed(session, ground.epoch, sent)?;
     // It is committed; what the server told along the way is only good to know.
     if let (Ok(()), Ok(head)) = (begun, head)
         && let Some(Ok((meta, reading))) = head.first().map(meta::read_head)
@@ -346,10 +346,11 @@ fn is_unsure(batches: &[Batch], applied: &[Applied]) -> bool {
     writes.any(|write| matches!(write, Write::StartRun(_) | Write::Append(_)))
 }
 
-fn committed(session: &Session, sent: Sent) -> Result<(), Stop> {
+/// What the answers to a group's writes and to its COMMIT mean.
+pub(super) fn committed(session: &Session, epoch: u64, sent: Sent) -> Result<(), Stop> {
     match (sent.written, sent.committed) {
         (Ok(_), Ok(())) => {
-            session.shared().commits.fetch_add(1, Ordering::Relaxed);
+            session.shared().committed(epoch, sent.log);
             Ok(())
         }
         // The server answered that a statement failed: it undid everything, whatever came behind.
