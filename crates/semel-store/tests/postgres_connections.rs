@@ -196,7 +196,9 @@ async fn slow_a_server_that_never_answers_is_given_up() {
         tokio::time::timeout(Duration::from_secs(90), store.commit(asked.clone())),
         tokio::time::timeout(Duration::from_secs(90), store.load(&address)),
     );
-    assert_eq!(written, Ok(Err(CommitError::Unknown)), "nobody knows how far it got");
+    // Whoever had the connection that was open does not know; who waited for one wrote nothing.
+    let written = written.expect("it ends");
+    assert!(matches!(written, Err(CommitError::Unknown | CommitError::Failed(_))), "{written:?}");
     let read = read.expect("it ends");
     assert!(matches!(read, Err(StoreError::Unavailable(_) | StoreError::Busy(_))), "{read:?}");
     proxy.pass();

@@ -68,6 +68,7 @@ pub async fn triage(ctx: Context, inbound: Inbound, services: Services) -> Resul
 
     // The CRM honours an idempotency key for a day: after a crash the same key is sent again. The
     // category is a model's word, so it is no part of what makes this the same intent.
+    let lease = services.lease();
     let crm = services.clone();
     let subject = format!("[{}] {subject}", class.category);
     let ticket: Ticket = ctx
@@ -76,6 +77,8 @@ pub async fn triage(ctx: Context, inbound: Inbound, services: Services) -> Resul
         .input(&json!({ "request_id": request_id, "subject": subject }))
         .fingerprint(["request_id"])
         .contract(NativeKey::hours(24))
+        .lease(lease)
+        .deadline(2 * lease)
         .call(move |intent| crm.clone().create_ticket(intent))
         .await?;
 
@@ -87,6 +90,8 @@ pub async fn triage(ctx: Context, inbound: Inbound, services: Services) -> Resul
         .key([request_id.as_str(), sender.as_str(), "v1"])
         .input(&json!({ "recipient": sender, "ticket": ticket.id }))
         .settle_window(settle_window)
+        .lease(lease)
+        .deadline(2 * lease)
         .call(move |intent| services.clone().acknowledge(intent))
         .await?;
 

@@ -18,6 +18,7 @@ async fn main() -> anyhow::Result<()> {
         crm: setting("TRIAGE_CRM")?,
         mail: setting("TRIAGE_MAIL")?,
         settle_window: Duration::from_secs(120),
+        lease: Duration::from_secs(30),
     })?;
 
     let semel = Semel::open("sqlite:triage.db").await?;

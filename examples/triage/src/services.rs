@@ -29,6 +29,8 @@ pub struct Settings {
     /// How long a mail may still be accepted after its attempt was cut: before that, nobody may
     /// send it again.
     pub settle_window: Duration,
+    /// How long a worker may give no sign of life before another one goes on.
+    pub lease: Duration,
 }
 
 /// The services, ready to be called. Cheap to clone.
@@ -50,6 +52,10 @@ impl Services {
 
     pub fn settle_window(&self) -> Duration {
         self.settings.settle_window
+    }
+
+    pub fn lease(&self) -> Duration {
+        self.settings.lease
     }
 
     /// Asks the model. Any failure is tried again.

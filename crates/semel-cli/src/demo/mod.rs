@@ -9,7 +9,7 @@ pub(crate) mod worker;
 
 use std::path::Path;
 
-use semel_store::Access;
+use semel_store::{Access, Clock, Opened, StoreError};
 use serde::Serialize;
 
 use crate::args;
@@ -101,7 +101,12 @@ impl Stage {
         let now = std::time::UNIX_EPOCH.elapsed().map_err(anyhow::Error::from)?;
         let namespace = format!("demo-{}-{}", now.as_millis(), std::process::id());
         let place = Place { store, namespace };
-        // Only one that other processes see, too, can be played on.
+        // One that is not there is made; only one that other processes see, too, can be played on.
+        if let Err(StoreError::Missing(_)) =
+            Opened::open(&place.store, Access::ReadOnly, Clock::Real).await
+        {
+            Opened::migrate(&place.store).await?;
+        }
         place.open(Access::ReadWrite).await?.upkeep()?;
         Ok(Stage::Named(place))
     }

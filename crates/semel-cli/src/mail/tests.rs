@@ -33,6 +33,7 @@ impl World {
             crm: nowhere,
             mail: mail.to_owned(),
             settle_window: Duration::from_secs(1),
+            lease: Duration::from_secs(30),
         });
         let semel = Semel::open("memory:").await.unwrap();
         World { dir, semel, services: services.unwrap() }

@@ -8,6 +8,7 @@ mod follows;
 mod import;
 mod lists;
 mod migrate;
+mod on_postgres;
 mod quarantine;
 mod refusals;
 mod run_checks;

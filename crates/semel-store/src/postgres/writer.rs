@@ -22,8 +22,11 @@ use super::{lock, meta, store_error};
 use crate::model::{Applied, Rows};
 use crate::{Batch, CommitError, StoreError, Write, read_record};
 
-/// How many groups of one process are on their way at once.
-const GROUPS: usize = 1;
+/// How many groups of one process are on their way at once: one is put together and read while the
+/// other one is written.
+const GROUPS: usize = 2;
+/// A process with fewer connections needs the others for its reads.
+const CONNECTIONS_MIN: usize = 6;
 /// How many groups are looked at in full after an index refused a row that was taken for new.
 const CARE: u32 = 64;
 /// Batches of one process that wait for a held row at once: each needs a connection for itself.
@@ -59,8 +62,12 @@ impl Writer {
         let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
         let inbox = Arc::new(Mutex::new(inbox));
         let care = Arc::new(AtomicU32::new(0));
-        // Ungrouped they would else wait for each other's disk.
-        let tasks = if address.group == 1 { address.connections } else { GROUPS };
+        let tasks = match address.connections {
+            // Ungrouped they would else wait for each other's disk.
+            all if address.group == 1 => all,
+            few if few < CONNECTIONS_MIN => 1,
+            _ => GROUPS,
+        };
         for _ in 0..tasks {
             let waiting = Arc::new(Semaphore::new(WAITING_MAX));
             let (door, bell, care) = (door.clone(), bell.clone(), care.clone());

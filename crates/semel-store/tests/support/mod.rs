@@ -25,7 +25,8 @@ pub(crate) const WALL_MS: i64 = 1_790_000_000_000;
 
 /// A new store on Postgres.
 pub(crate) async fn postgres(database: &Database, clock: Clock) -> Postgres {
-    let url = format!("{}&migrate=true", database.url());
+    // With few connections it writes one group at a time, so in the order in which it was asked.
+    let url = format!("{}&migrate=true&connections=4", database.url());
     Postgres::open(&url, Access::ReadWrite, clock).await.expect("a store on Postgres")
 }
 

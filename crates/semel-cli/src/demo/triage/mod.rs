@@ -92,6 +92,10 @@ impl Scene<'_> {
         let mut command = semel_on(&self.place)?;
         command.args(["demo-triage-worker", REQUEST]);
         command.args(["--model", model, "--crm", &self.crm.url, "--mail", mail]);
+        if self.place.file().is_none() {
+            // No lock proves a process dead: its lease must end first.
+            command.args(["--lease-ms", "1000"]);
+        }
         command.env_remove(points::DIE_AT).stdout(Stdio::null()).stderr(Stdio::null());
         if let Some(point) = die_at {
             command.env(points::DIE_AT, point);

@@ -32,6 +32,9 @@ pub(crate) struct Options {
     /// Before a mail that was cut may be sent again
     #[arg(long, default_value_t = 1_000)]
     settle_ms: u64,
+    /// Before another worker goes on with what a silent one has
+    #[arg(long, default_value_t = 30_000)]
+    lease_ms: u64,
     /// The request that the event announces
     request: String,
 }
@@ -43,7 +46,9 @@ pub(crate) async fn run(place: &Place, options: &Options, printer: &Printer) -> 
         crm: options.crm.clone(),
         mail: options.mail.clone(),
         settle_window: Duration::from_millis(options.settle_ms),
+        lease: Duration::from_millis(options.lease_ms),
     };
+    let lease = settings.lease;
     let semel = match Points::from_environment() {
         None => place.semel().await?,
         Some(points) => {
@@ -58,7 +63,7 @@ pub(crate) async fn run(place: &Place, options: &Options, printer: &Printer) -> 
     };
     let services = Services::new(settings).map_err(|error| Failed::internal(error.to_string()))?;
     let code = move |ctx, inbound| triage(ctx, inbound, services.clone());
-    let working = semel.worker().workflow("triage", code).start()?;
+    let working = semel.worker().lease(lease).workflow("triage", code).start()?;
     let triggers = (0..TRIGGERS).map(|_| trigger(&semel, &options.request));
     let mut outcomes = try_join_all(triggers).await?;
     outcomes.dedup();

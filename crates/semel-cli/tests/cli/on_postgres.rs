@@ -1,0 +1,59 @@
+//! The command on Postgres: create, look, decide, check, play.
+
+use serde_json::json;
+
+use crate::semel_in;
+
+#[test]
+fn every_command_works_on_postgres() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let database = semel_lab::database();
+    let url = database.url();
+    let semel = |words: &[&str]| semel_in(dir.path(), &[&["--store", &url], words].concat());
+
+    let missing = semel(&["effects", "ls"]);
+    assert_eq!(missing.code, Some(3), "{missing:?}");
+    assert!(missing.stderr.contains("semel migrate"), "{missing:?}");
+    let made = semel(&["migrate"]);
+    assert!(made.stdout.contains("was created"), "{made:?}");
+    let again = semel(&["migrate"]);
+    assert!(again.stdout.contains("already"), "{again:?}");
+    assert!(!again.stdout.contains("password"), "{again:?}");
+
+    let started = semel(&["runs", "start", "order", "--key", "42", "--input", "{}", "--json"]);
+    assert_eq!(started.code, Some(0), "{started:?}");
+    let id = started.json()["id"].as_str().expect("an id").to_owned();
+    let twice = semel(&["runs", "start", "order", "--key", "42", "--input", "{}", "--json"]);
+    assert_eq!(twice.json()["id"], id);
+    assert_eq!(semel(&["runs", "show", "order/42"]).code, Some(0));
+    let cancelled = semel(&["runs", "cancel", &id, "--reason", "a test"]);
+    assert_eq!(cancelled.code, Some(0), "{cancelled:?}");
+
+    let verified = semel(&["verify", "--json"]);
+    assert_eq!(verified.json()["violations"], json!([]), "{verified:?}");
+    assert_eq!(verified.json()["runs"], 1);
+    let shown = semel(&["quarantine", "show"]);
+    assert_eq!(shown.code, Some(0), "{shown:?}");
+    let closed = semel(&["quarantine", "close", "--reason", "a test"]);
+    assert_eq!(closed.code, Some(4), "{closed:?}");
+    assert_eq!(semel(&["doctor"]).code, Some(0));
+}
+
+#[test]
+fn demo_plays_on_postgres_and_makes_the_store_itself() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let database = semel_lab::database();
+    let demo = semel_in(dir.path(), &["--store", &database.url(), "demo", "--json"]);
+    assert_eq!(demo.code, Some(0), "{demo:?}");
+    let scenarios = demo.json()["scenarios"].clone();
+    let applied = |name: &str| {
+        let all = scenarios.as_array().expect("scenarios").iter();
+        let one = all.clone().find(|scenario| scenario["name"] == name);
+        one.map(|scenario| scenario["applied"].clone())
+    };
+    assert_eq!(applied("unprotected"), Some(json!(2)));
+    for name in ["native_key", "probe", "conditional", "at_most_once"] {
+        assert_eq!(applied(name), Some(json!(1)), "{name}");
+    }
+    assert_eq!(demo.json()["triage"]["tickets"], 1);
+}
