@@ -23,6 +23,11 @@ use semel_store::{Clock, CommitError, ManualClock, Query, Store, StoreError, Upk
 /// A wall time to start manual clocks at.
 pub(crate) const WALL_MS: i64 = 1_790_000_000_000;
 
+/// How large a test is: larger where somebody asks for a campaign.
+pub(crate) fn size(variable: &str, usual: i64) -> i64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+}
+
 /// A new store on Postgres.
 pub(crate) async fn postgres(database: &Database, clock: Clock) -> Postgres {
     // With few connections it writes one group at a time, so in the order in which it was asked.
