@@ -355,6 +355,26 @@ impl Engine {
         }
     }
 
+    /// Puts an effect in doubt that a process remembers and the store has forgotten. `false`: what
+    /// is there speaks for itself.
+    pub async fn doubt_lost(&self, address: &Address, actor: &str) -> Result<bool, Error> {
+        let reason = "a process remembers it, the store does not".to_owned();
+        let person = Person { actor: actor.to_owned(), reason, version: 0 };
+        let mut stored = self.store().load(address).await?;
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let ground = self.store().ground();
+            let Some(next) = effect::missed(stored.as_ref(), address, &person, &ground)? else {
+                return Ok(false);
+            };
+            match self.write(&next, &ground).await {
+                Ok(()) => return Ok(true),
+                Err(Stopped::Stale(current)) => stored = current.map(|effect| *effect),
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the effect kept changing"))
+    }
+
     /// Load, decide, commit; again when the row has moved on.
     pub(crate) async fn change(
         &self,

@@ -107,7 +107,10 @@ pub(crate) async fn close(
     if options.epoch.is_some_and(|asked| asked != epoch) {
         return Err(no_such(&returns));
     }
-    let doubts = doubts(&Engine::on(&opened, "semel")?, &returns, 0).await?;
+    let engine = Engine::on(&opened, "semel")?;
+    // What was lost and begun by nobody since would be sent again by whoever begins it next.
+    let remembered = doubt_lost(&engine, store.as_ref(), &returns, actor).await?;
+    let doubts = doubts(&engine, &returns, 0).await?;
     // Closed twice is closed once, so that a lost answer is simply asked for again.
     let mut answer = store.close_quarantine(epoch, actor, reason).await;
     for _ in 1..limits::COMMIT_TRIES_MAX {
@@ -129,15 +132,50 @@ pub(crate) async fn close(
     if printer.wants_json() {
         return printer.json(&json!({
             "epoch": epoch, "actor": actor, "reason": reason, "in_doubt": doubts.count,
+            "remembered": remembered,
         }));
     }
     printer.line(&format!("the quarantine of epoch {epoch} is closed by {}", plain(actor)));
+    if remembered > 0 {
+        let remembered = effects(remembered);
+        printer.line(&format!("put in doubt, since only a process remembers it: {remembered}"));
+    }
     if doubts.count > 0 {
         let doubts = effects(doubts.count);
         printer.line(&format!("still in doubt by it, until settled: {doubts}"));
         printer.line("they stay listed: semel quarantine show");
     }
     Ok(())
+}
+
+/// Puts each effect in doubt that may have been sent, that a process remembers, and that nobody
+/// has begun since. Returns how many.
+async fn doubt_lost(
+    engine: &Engine,
+    store: &dyn Upkeep,
+    returns: &[Return],
+    actor: &str,
+) -> Result<usize, Failed> {
+    let Some(epoch) = began(returns) else { return Ok(0) };
+    let (mut count, mut after) = (0, i64::MIN);
+    loop {
+        let page = store.lost(after, limits::PAGE_ROWS_MAX).await?;
+        let Some(last) = page.last() else { return Ok(count) };
+        after = last.cursor;
+        for lost in page.iter().filter(|lost| lost.epoch >= epoch && may_be_sent(lost)) {
+            if let LostRow::Effect { address, .. } = &lost.what {
+                count += usize::from(engine.doubt_lost(address, actor).await?);
+            }
+        }
+    }
+}
+
+/// Of what was only planned, or proven not to have happened, nothing is feared.
+fn may_be_sent(lost: &Lost) -> bool {
+    match State::parse(&lost.state) {
+        Some(State::Planned | State::Void | State::Failed) => false,
+        Some(State::Pending | State::InDoubt | State::Done | State::Expired) | None => true,
+    }
 }
 
 /// Nothing is closed: which one is open, or who closed the last one.

@@ -57,3 +57,33 @@ fn demo_plays_on_postgres_and_makes_the_store_itself() {
     }
     assert_eq!(demo.json()["triage"]["tickets"], 1);
 }
+
+/// A return by hand: what a worker remembers of the time before is listed, and does not become
+/// sendable by closing.
+#[test]
+fn inv_i27_what_a_worker_remembers_is_in_doubt_when_the_quarantine_is_closed() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let database = semel_lab::database();
+    let url = database.url();
+    let semel = |words: &[&str]| semel_in(dir.path(), &[&["--store", &url], words].concat());
+    assert_eq!(semel(&["migrate"]).code, Some(0));
+    database.psql(
+        "UPDATE meta SET epoch = 1; \
+         INSERT INTO returns (epoch, opened_at, recovered_at, evidence) VALUES (1, 1, 1, 'a test'); \
+         INSERT INTO lost (epoch, namespace, action, name, generation, version, state, written_at, \
+             worker) VALUES (1, 'default', 'mail', 'sent', 0, 2, 'done', 1, 'w'), \
+             (1, 'default', 'mail', 'wished', 0, 1, 'planned', 1, 'w')",
+    );
+    let shown = semel(&["quarantine", "show", "--json"]);
+    assert_eq!(shown.code, Some(5), "{shown:?}");
+    assert_eq!(shown.json()["lost"].as_array().map(Vec::len), Some(2), "{shown:?}");
+    let closed =
+        semel(&["quarantine", "close", "--reason", "looked at", "--actor", "ada", "--json"]);
+    assert_eq!(closed.code, Some(0), "{closed:?}");
+    assert_eq!((&closed.json()["remembered"], &closed.json()["in_doubt"]), (&json!(1), &json!(1)));
+    let listed = semel(&["effects", "ls", "--state", "in_doubt", "--json"]);
+    assert_eq!(listed.json()["items"][0]["key"], "sent", "{listed:?}");
+    assert_eq!(listed.json()["items"].as_array().map(Vec::len), Some(1), "{listed:?}");
+    assert_eq!(semel(&["quarantine", "show"]).code, Some(0));
+    assert_eq!(semel(&["verify"]).code, Some(0));
+}

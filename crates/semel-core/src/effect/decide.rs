@@ -1,6 +1,6 @@
 //! What a named person decides: to settle a doubt, to do an intent again, to cancel it, to import.
 
-use super::{Refusal, State, short};
+use super::{EPOCH_SHIFT, Ground, Refusal, State, short};
 use crate::json::Json;
 use crate::key::Address;
 use crate::limits;
@@ -146,6 +146,37 @@ pub fn import(row: &Imported, person: &Person, now: &Moment) -> Result<Effect, R
     }
     effect.attempts.push(attempt);
     Ok(effect.sealed(now))
+}
+
+/// A process remembers an effect that the store has forgotten. Unless what is there speaks for
+/// itself, it may have been sent, and is in doubt. `None`: nothing is to be written.
+pub fn missed(
+    stored: Option<&Effect>,
+    address: &Address,
+    person: &Person,
+    ground: &Ground,
+) -> Result<Option<Effect>, Refusal> {
+    let now = &ground.now;
+    let effect = stored.cloned().unwrap_or_else(|| Effect::new(address, now));
+    match effect.state(now) {
+        State::Planned | State::Void => {}
+        State::Pending | State::InDoubt | State::Done | State::Failed | State::Expired => {
+            return Ok(None);
+        }
+    }
+    let floor = ground.epoch << EPOCH_SHIFT;
+    if effect.attempts.iter().any(|attempt| attempt.fence > floor) {
+        // It was begun since the store came back: what that assumed has been settled.
+        return Ok(None);
+    }
+    let person = Person { version: effect.version, ..person.clone() };
+    let mut next = decided(&effect, &person, Verdict::Import, now)?;
+    let reason = "the store was restored: a process remembers that it was written";
+    let mut attempt = assumed(&next, reason, now);
+    attempt.fence = attempt.fence.max(floor + 1);
+    next.voided = None;
+    next.attempts.push(attempt);
+    Ok(Some(next.sealed(now)))
 }
 
 fn decided(

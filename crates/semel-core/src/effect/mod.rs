@@ -15,7 +15,7 @@ mod wait;
 pub use begin::{
     Begin, Decision, EPOCH_SHIFT, Ground, Permit, Quarantine, Transaction, begin, transact,
 };
-pub use decide::{Imported, Person, Resolution, import, resolve, supersede, void};
+pub use decide::{Imported, Person, Resolution, import, missed, resolve, supersede, void};
 pub use intend::{Intended, intend};
 pub use settle::{Abort, Report, Settle, Settled, died, lapse, renew, settle};
 pub use sweep::{Sweep, keep_for_run, sweep};

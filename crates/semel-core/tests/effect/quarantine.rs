@@ -1,5 +1,12 @@
 //! After a restore: what the store forgot may have been sent, so nothing is sent without evidence.
 
+use semel_core::effect::{
+    EPOCH_SHIFT, Ground, Imported, Person, Resolution, State, import, missed, resolve, supersede,
+};
+use semel_core::json::Json;
+use semel_core::key::{Action, Address, Key, Namespace};
+use semel_core::time::{Moment, Steady, Wall};
+
 use crate::{go_on, play};
 
 /// A key that the restored store does not know, and one that it knows as planned.
@@ -171,4 +178,44 @@ fn another_input_or_contract_is_refused_in_a_quarantine_too() {
     play("at_most_once", &format!("{known} begin input={{\"n\":2}} -> ! input_changed"));
     let doubted = "begin\n unknown 1\n quarantine 1m\n";
     play("at_most_once", &format!("{doubted} begin as=harmless -> ! contract_changed"));
+}
+
+/// What a process remembers and the store has forgotten may have been sent.
+#[test]
+fn inv_i27_what_only_a_process_remembers_is_in_doubt() {
+    let now = Moment {
+        wall: Wall(1_000_000),
+        steady: Steady { boot: 2, ms: 5_000 },
+        wall_is_behind: false,
+    };
+    let ground = Ground { now, epoch: 3, quarantine: None };
+    let address = Address {
+        namespace: Namespace::default(),
+        action: Action::new("mail").unwrap(),
+        key: Key::from_text("42").unwrap(),
+    };
+    let person = Person { actor: "ada".into(), reason: "it was sent".into(), version: 0 };
+    let absent = missed(None, &address, &person, &ground).unwrap().expect("it is written");
+    assert_eq!((absent.state(&now), absent.version), (State::InDoubt, 1));
+    assert!(absent.last_fence() > 3 << EPOCH_SHIFT, "above all fences that were lost");
+    assert_eq!(absent.decisions.len(), 1, "who said so is on record");
+    assert_eq!(missed(Some(&absent), &address, &person, &ground), Ok(None), "once is enough");
+
+    let receipt = Some(Json::of(&7).unwrap());
+    let row = Imported { address: address.clone(), workflow: None, created: Wall(1), receipt };
+    let done = import(&row, &person, &now).unwrap();
+    assert_eq!(missed(Some(&done), &address, &person, &ground), Ok(None), "it has its receipt");
+    let (_, planned) = supersede(&done, &Person { version: 1, ..person.clone() }, &now).unwrap();
+    assert_eq!(planned.state(&now), State::Planned);
+    let doubted = missed(Some(&planned), &address, &person, &ground).unwrap();
+    assert_eq!(doubted.map(|effect| effect.state(&now)), Some(State::InDoubt));
+    let later = Ground { epoch: 2, ..ground };
+    let retried = resolve(
+        &absent,
+        &Person { version: 1, ..person.clone() },
+        &Resolution::Retry,
+        &Moment { steady: Steady { boot: 2, ms: 500_000 }, ..now },
+    );
+    let retried = retried.expect("the settle window has passed");
+    assert_eq!(missed(Some(&retried), &address, &person, &later), Ok(None), "a person has spoken");
 }
