@@ -85,8 +85,8 @@ impl RunRow {
     }
 }
 
-/// What is due already is due from now on: nobody finds a run behind the place where a lane was
-/// seen to be empty. The point of a lease of an earlier boot means nothing on the clock of this one.
+/// What is due already is due from now on: a run is never put behind the place where its lane was
+/// seen to be empty. The point of a lease of an earlier boot means nothing on this one's clock.
 fn from_now_on(at: Steady, now: &Moment) -> Steady {
     if now.reached(at) { now.steady } else { at }
 }

@@ -1,4 +1,5 @@
 //! Effects that come, are settled and go leave tables and indexes of a bounded size.
+#![expect(clippy::print_stderr, reason = "figures for whoever asks")]
 
 mod support;
 

@@ -1,5 +1,6 @@
 //! Asking Postgres for due runs costs the same whatever the history, and shows a run to one process
 //! at a time.
+#![expect(clippy::print_stderr, reason = "figures for whoever asks")]
 
 mod support;
 

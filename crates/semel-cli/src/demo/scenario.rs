@@ -26,8 +26,8 @@ pub(super) struct Scene<'a> {
     pub(super) printer: &'a Printer,
 }
 
-/// Where no lock proves a process dead its lease must end first. Nobody wants to watch that for half
-/// a minute.
+/// Where no lock proves a process dead its lease must end first. Nobody wants to watch that for
+/// half a minute.
 const SHORT_LEASE: [&str; 6] =
     ["--lease-ms", "1000", "--deadline-ms", "1500", "--settle-ms", "500"];
 

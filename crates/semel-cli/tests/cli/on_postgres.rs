@@ -69,7 +69,7 @@ fn inv_i27_what_a_worker_remembers_is_in_doubt_when_the_quarantine_is_closed() {
     assert_eq!(semel(&["migrate"]).code, Some(0));
     database.psql(
         "UPDATE meta SET epoch = 1; \
-         INSERT INTO returns (epoch, opened_at, recovered_at, evidence) VALUES (1, 1, 1, 'a test'); \
+         INSERT INTO returns (epoch, opened_at, recovered_at, evidence) VALUES (1, 1, 1, 'test'); \
          INSERT INTO lost (epoch, namespace, action, name, generation, version, state, written_at, \
              worker) VALUES (1, 'default', 'mail', 'sent', 0, 2, 'done', 1, 'w'), \
              (1, 'default', 'mail', 'wished', 0, 1, 'planned', 1, 'w')",

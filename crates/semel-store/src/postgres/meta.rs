@@ -48,9 +48,9 @@ pub(super) const STATE: &str = "SELECT meta.format, meta.store_id, meta.epoch, m
      FROM semel.meta LEFT JOIN LATERAL (SELECT opened_at, recovered_at FROM semel.returns \
      WHERE epoch = meta.epoch AND closed_at IS NULL) AS quarantine ON true";
 
-/// The same, and the settings of a group, in one row. Settings end with the transaction: a pooler may give
-/// the connection to somebody else. Plans are kept to the indexes, whatever the statistics of a
-/// table that was empty a second ago.
+/// The same, and the settings of a group, in one row. Settings end with the transaction: a pooler
+/// may give the connection to somebody else. Plans are kept to the indexes, whatever the statistics
+/// of a table that was empty a second ago.
 pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, meta.server, \
      meta.boot, meta.boot_since, meta.wall_high, opened_at, recovered_at, \
      (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS wall, \

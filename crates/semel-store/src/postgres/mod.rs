@@ -8,6 +8,7 @@
 mod address;
 mod connect;
 mod flush;
+mod group;
 mod held;
 mod hints;
 mod load;
@@ -20,6 +21,7 @@ mod run_rows;
 mod time;
 mod transaction;
 mod upkeep;
+mod wanted;
 mod within;
 mod writer;
 
@@ -72,7 +74,7 @@ pub(crate) struct Shared {
     meta: RwLock<Option<Known>>,
     memory: memory::Memory,
     /// The ends of the journals that this process writes.
-    ends: Mutex<load::Ends>,
+    ends: Mutex<wanted::Ends>,
     looks: run_rows::Looks,
     /// Names this process where it leaves a note in the store.
     worker: String,

@@ -16,8 +16,10 @@ use tokio_postgres::types::Type;
 
 use super::connect::{Param, Session};
 use super::flush::{self, Flush};
-use super::load::{self, Wanted, get};
-use super::writer::{HASTY, Stop, committed, stop};
+use super::group::{Stop, committed, stop};
+use super::load::{self, get};
+use super::wanted::Wanted;
+use super::writer::HASTY;
 use super::{Postgres, meta, rows, store_error};
 use crate::model::{Applied, Rows};
 use crate::{StoreError, Write, read_record};

@@ -1,5 +1,5 @@
-//! `semel bench … --store postgres://…`: the same measures on a server, with one, two and four worker
-//! processes, in a schema of its own that is dropped afterwards.
+//! `semel bench … --store postgres://…`: the same measures on a server, with one, two and four
+//! worker processes, in a schema of its own that is dropped afterwards.
 //!
 //! The raw limit is the same server in the same run: as many connections as there are processes,
 //! each inserting rows of the same bytes, as many in a transaction as the store had. The last line
