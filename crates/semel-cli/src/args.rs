@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// See what a store that went back in time may have lost, and end its quarantine
     #[command(subcommand)]
     Quarantine(Quarantine),
+    /// Look at intents that are not effects yet (Postgres)
+    #[command(subcommand)]
+    Outbox(Outbox),
     /// Check every invariant on a live store, read-only
     Verify,
     /// Check the store, the clock and the disk, with a way out for each finding
@@ -301,6 +304,23 @@ pub(crate) enum Quarantine {
     Show(QuarantineShow),
     /// End the quarantine: from then on, keys that are unknown are new
     Close(QuarantineClose),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Outbox {
+    /// List intents that wait for a handler, and those that cannot be delivered
+    Ls(OutboxLs),
+    /// Take out an intent that cannot be delivered
+    Drop { id: i64 },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct OutboxLs {
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// Continue after this id
+    #[arg(long)]
+    pub(crate) after: Option<i64>,
 }
 
 #[derive(Debug, ClapArgs)]

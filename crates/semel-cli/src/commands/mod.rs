@@ -6,6 +6,7 @@ mod effects;
 mod import;
 mod migrate;
 mod open;
+mod outbox;
 mod quarantine;
 mod runs;
 mod signals;
@@ -16,7 +17,7 @@ pub(crate) use open::Place;
 
 use clap::CommandFactory;
 
-use crate::args::{Args, Bench, Command, Effects, Quarantine, Signals};
+use crate::args::{Args, Bench, Command, Effects, Outbox, Quarantine, Signals};
 use crate::exit::Failed;
 use crate::print::Printer;
 use crate::{crm, demo, mail, model};
@@ -46,10 +47,12 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         Command::Quarantine(Quarantine::Close(options)) => {
             quarantine::close(&place, &options, printer).await
         }
+        Command::Outbox(Outbox::Ls(options)) => outbox::ls(&place, &options, printer).await,
+        Command::Outbox(Outbox::Drop { id }) => outbox::drop_refused(&place, id, printer).await,
         Command::Verify => verify::run(&place, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
         Command::Migrate => migrate::run(&place, printer).await,
-        Command::Bench(bench) if place.store.starts_with("postgres") => {
+        Command::Bench(bench) if args.store_is_named && place.store.starts_with("postgres") => {
             let (kind, steps) = match bench {
                 Bench::Ledger => (bench::postgres::Kind::Ledger, 0),
                 Bench::Runs { steps, .. } => (bench::postgres::Kind::Runs, steps),

@@ -87,3 +87,35 @@ fn inv_i27_what_a_worker_remembers_is_in_doubt_when_the_quarantine_is_closed() {
     assert_eq!(semel(&["quarantine", "show"]).code, Some(0));
     assert_eq!(semel(&["verify"]).code, Some(0));
 }
+
+#[test]
+fn req_o1_intents_that_are_no_effects_yet_are_listed_and_refused_ones_can_be_dropped() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let database = semel_lab::database();
+    let url = database.url();
+    let semel = |words: &[&str]| semel_in(dir.path(), &[&["--store", &url], words].concat());
+    assert_eq!(semel(&["migrate"]).code, Some(0));
+    assert_eq!(semel(&["outbox", "ls", "--json"]).json(), json!({ "items": [], "next": null }));
+    database.psql("SELECT intend('mail', 'a', '{}'), intend('mail', 'b', '{}')");
+    database.psql(
+        "UPDATE outbox SET refused_code = 'input_changed', refused_text = 'other words' \
+         WHERE key = 'b'",
+    );
+    let listed = semel(&["outbox", "ls", "--json"]).json();
+    assert_eq!(listed["items"][0]["refused"], json!(null), "{listed}");
+    assert_eq!(listed["items"][1]["refused"]["code"], "input_changed", "{listed}");
+    let text = semel(&["outbox", "ls"]);
+    assert!(text.stdout.contains("mail/a") && text.stdout.contains("other words"), "{text:?}");
+    let id = |index: usize| listed["items"][index]["id"].to_string();
+    let waits = semel(&["outbox", "drop", &id(0)]);
+    assert_eq!(waits.code, Some(3), "what only waits is kept: {waits:?}");
+    assert_eq!(semel(&["outbox", "drop", &id(1)]).code, Some(0));
+    assert_eq!(
+        semel(&["outbox", "ls", "--json"]).json()["items"].as_array().map(Vec::len),
+        Some(1)
+    );
+    let file = semel_in(dir.path(), &["--store", "sqlite:x.db", "migrate"]);
+    assert_eq!(file.code, Some(0));
+    let file = semel_in(dir.path(), &["--store", "sqlite:x.db", "outbox", "ls"]);
+    assert_eq!(file.code, Some(2), "{file:?}");
+}

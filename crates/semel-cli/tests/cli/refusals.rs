@@ -86,9 +86,20 @@ fn check_no_store(url: &str, code: i32, why: &str) {
 
 #[test]
 fn an_address_that_is_no_store_ends_with_two() {
-    for url in ["", "sqlite:", "postgres://localhost/x", "semel.db", "memory:"] {
+    for url in
+        ["", "sqlite:", "postgres://localhost:port/x", "mysql://localhost/x", "semel.db", "memory:"]
+    {
         check_no_store(url, 2, "store_url_invalid");
     }
+}
+
+#[test]
+fn a_server_that_does_not_answer_ends_with_seventy_five_and_says_why() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let url = "postgres://ada:secret@127.0.0.1:1/x";
+    let ended = semel_in(dir.path(), &["--store", url, "effects", "ls"]);
+    assert_eq!(ended.code, Some(75), "{ended:?}");
+    assert!(ended.stderr.contains("refused") && !ended.stderr.contains("secret"), "{ended:?}");
 }
 
 #[test]

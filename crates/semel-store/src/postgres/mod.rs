@@ -331,7 +331,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Sorts Postgres' errors by what the caller may do.
 fn store_error(error: &tokio_postgres::Error) -> StoreError {
     let Some(said) = error.as_db_error() else {
-        return StoreError::Unavailable(error.to_string());
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+        return StoreError::Unavailable(format!("{error}{}", cause.unwrap_or_default()));
     };
     let text = said.message().to_owned();
     match said.code() {
