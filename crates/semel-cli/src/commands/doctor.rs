@@ -6,8 +6,9 @@ use semel_core::effect::State;
 use semel_core::run;
 use semel_core::time::format_duration_ms;
 use semel_engine::Engine;
+use semel_store::postgres::Postgres;
 use semel_store::sqlite::Sqlite;
-use semel_store::{Query, RunQuery, Upkeep};
+use semel_store::{Access, Opened, Query, RunQuery, Upkeep};
 use serde::Serialize;
 use serde_json::json;
 
@@ -44,6 +45,9 @@ pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> 
             findings.push(doubts(&engine, place).await?);
             findings.push(unattended(&engine).await?);
             findings.push(runs(&engine, place).await?);
+            if let Opened::Postgres(store) = place.open(Access::ReadOnly).await? {
+                findings.push(outbox(&store).await?);
+            }
         }
         Err(failed) => {
             let fix = failed.hint.unwrap_or_else(|| "point --store at your store".to_owned());
@@ -148,6 +152,23 @@ async fn unattended(engine: &Engine) -> Result<Finding, Failed> {
         return Ok(bad("unattended", says, "start the worker that brings the code for them"));
     }
     Ok(good("unattended", "none"))
+}
+
+/// How many intents are looked at: enough to see, and never a whole backlog.
+const INTENTS_MAX: usize = 1_000;
+
+async fn outbox(store: &Postgres) -> Result<Finding, Failed> {
+    let found = store.outbox(None, INTENTS_MAX).await?;
+    let refused = found.iter().filter(|row| row.refused.is_some()).count();
+    let more = if found.len() == INTENTS_MAX { " or more" } else { "" };
+    let says = match found.len() - refused {
+        0 if refused == 0 => "empty".to_owned(),
+        waiting => format!("{waiting}{more} waiting, {refused} refused"),
+    };
+    Ok(match refused {
+        0 => good("outbox", says),
+        _ => bad("outbox", says, "semel outbox ls: settle the cause, then drop what was refused"),
+    })
 }
 
 /// How many runs are counted in each state: enough to see, and never the whole history.

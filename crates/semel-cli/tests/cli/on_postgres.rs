@@ -106,6 +106,8 @@ fn req_o1_intents_that_are_no_effects_yet_are_listed_and_refused_ones_can_be_dro
     assert_eq!(listed["items"][1]["refused"]["code"], "input_changed", "{listed}");
     let text = semel(&["outbox", "ls"]);
     assert!(text.stdout.contains("mail/a") && text.stdout.contains("other words"), "{text:?}");
+    let doctor = semel(&["doctor"]);
+    assert!(doctor.stdout.contains("1 waiting, 1 refused"), "{doctor:?}");
     let id = |index: usize| listed["items"][index]["id"].to_string();
     let waits = semel(&["outbox", "drop", &id(0)]);
     assert_eq!(waits.code, Some(3), "what only waits is kept: {waits:?}");

@@ -20,6 +20,7 @@ mod wire;
 mod worker;
 
 use chance::{Chance, times};
+use common::{run, semel};
 use load::Load;
 use semel_lab::Cluster;
 use stage::Stage;
@@ -41,7 +42,12 @@ fn check(name: &str, cluster: Cluster, play: impl FnOnce(&mut Stage, &mut Chance
     let faults = play(&mut stage, &mut chance);
     let figures = load.finish();
     stage.end_workers();
-    let violations = oracle::violations(&stage, &figures);
+    let mut violations = oracle::violations(&stage, &figures);
+    // What an operator would ask, on the same store.
+    let verified = run(semel().args(["--store", &stage.cluster.url(), "verify"]));
+    if verified.code != Some(0) {
+        violations.push(format!("semel verify: {verified:?}"));
+    }
     println!("{name}: {faults}; {figures}; {} violations", violations.len());
     if !violations.is_empty() && std::env::var("SEMEL_CHAOS_KEEP").is_ok() {
         println!("{name}: kept in {}", stage.keep().display());

@@ -23,7 +23,7 @@ use crate::print::Printer;
 const AT_ONCE: [usize; 3] = [1, 32, 256];
 const PROCESSES: [usize; 3] = [1, 2, 4];
 const SECONDS: u64 = 3;
-const RAW: Duration = Duration::from_millis(1_500);
+const RAW: Duration = Duration::from_millis(1_000);
 /// Connections for one transaction a row: what a server of the usual size allows.
 const CONNECTIONS: usize = 64;
 
