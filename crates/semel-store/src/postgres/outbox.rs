@@ -241,7 +241,7 @@ async fn try_batch(
     };
     let mut rows = found.rows(boot, &[]).map_err(Stop::Failed)?;
     let sorted = sort(&mut rows, &taken, judge, &ground).map_err(Stop::Failed)?;
-    let mut flush = Flush::of(&rows, &BTreeSet::new());
+    let mut flush = Flush::of(&rows, &BTreeSet::new(), boot);
     flush.add(GONE, [flush::int8(sorted.gone)]);
     if !sorted.refused.is_empty() {
         flush.add(
