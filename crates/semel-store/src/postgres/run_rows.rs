@@ -262,6 +262,7 @@ impl Looks {
 
 impl Postgres {
     async fn look_for_due(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
+        self.tell_time().await?;
         let shared = &self.door.shared;
         let now = self.ground().now.steady;
         let begun = shared.looks.begin(lane, now, shared.time.local_ms());
