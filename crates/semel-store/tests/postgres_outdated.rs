@@ -21,7 +21,8 @@ async fn open_old(cluster: &Cluster) -> Postgres {
 /// Another process finds that the store went back; this one has not heard of it.
 fn go_back_unheard(cluster: &Cluster) {
     cluster.psql(&format!(
-        "UPDATE semel.meta SET epoch = epoch + 1, boot = boot + 1, boot_since = boot_since + {AGE_MS}"
+        "UPDATE semel.meta SET epoch = epoch + 1, boot = boot + 1, \
+         boot_since = boot_since + {AGE_MS}"
     ));
 }
 
