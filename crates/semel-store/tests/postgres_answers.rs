@@ -20,7 +20,7 @@ async fn bug_inngest_2385_a_lost_answer_to_commit_is_unknown_and_its_repeat_is_d
     let proxy = Proxy::start(cluster.port());
     let store = open(&proxy.url()).await;
     let batch = whole(1, &store.ground());
-    proxy.cut_before_answer(b"COMMIT");
+    proxy.cut_before_answer(b"COMMIT\0");
     assert_eq!(store.commit(batch.clone()).await, Err(CommitError::Unknown));
     assert_eq!(proxy.cuts(), 1);
     assert_eq!(parts(&store, 1).await, ALL, "it was committed all the same");
@@ -37,7 +37,7 @@ async fn a_commit_that_never_arrived_is_unknown_too_and_its_repeat_writes() {
     let proxy = Proxy::start(cluster.port());
     let store = open(&proxy.url()).await;
     let batch = whole(1, &store.ground());
-    proxy.cut_before_request(b"COMMIT");
+    proxy.cut_before_request(b"COMMIT\0");
     assert_eq!(store.commit(batch.clone()).await, Err(CommitError::Unknown));
     assert_eq!(parts(&store, 1).await, 0, "the server undid it");
 
@@ -63,7 +63,7 @@ async fn batches_of_one_group_share_the_fate_of_its_commit() {
     let cluster = Cluster::start();
     let proxy = Proxy::start(cluster.port());
     let store = Arc::new(open(&proxy.url()).await);
-    proxy.cut_before_answer(b"COMMIT");
+    proxy.cut_before_answer(b"COMMIT\0");
     let commit = |number: i64| {
         let (store, batch) = (store.clone(), whole(number, &store.ground()));
         tokio::spawn(async move { (store.commit(batch.clone()).await, batch) })

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use semel_lab::{Cluster, Proxy};
+use semel_store::postgres::Verdict;
 use semel_store::{CommitError, Runs, Store, StoreError, Write};
 use support::server::{blocking, effect, eventually, numbered, open, try_open, until_known};
 
@@ -227,4 +228,36 @@ async fn a_commit_elsewhere_is_heard_within_a_second_and_again_after_the_listene
         assert!(support::has(&reader, &key).await, "what was heard of is there");
         assert_eq!(cluster.terminate_backends("query LIKE 'LISTEN%'"), 2);
     }
+}
+
+/// Whoever drops it in the middle must not leave its transaction on a connection for others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forwarding_that_is_left_in_the_middle_leaves_no_transaction_open() {
+    let cluster = Arc::new(Cluster::start());
+    let store = open(&cluster.url()).await;
+    assert_eq!(store.commit(effect("held", &store.ground())).await, Ok(()));
+    cluster.psql(
+        "INSERT INTO semel.outbox (namespace, action, key, input) \
+         SELECT namespace, action, key, '{}' FROM semel.effects",
+    );
+    let lock = "BEGIN; SELECT 1 FROM semel.effects FOR UPDATE; SELECT pg_sleep(60)";
+    let _holder = Holder::start(&cluster, lock);
+    eventually("the row is held", || {
+        let cluster = cluster.clone();
+        let free = "SELECT count(*) FROM (SELECT 1 FROM semel.effects FOR UPDATE SKIP LOCKED) AS f";
+        blocking(move || cluster.psql(free) == "0")
+    })
+    .await;
+    let address = support::address("held");
+    let actions = [(address.namespace, address.action)];
+    let forwarding = store.forward(&actions, &|_, _, _, _| Verdict::Same);
+    let left = tokio::time::timeout(Duration::from_millis(100), forwarding).await;
+    assert!(left.is_err(), "it waits for the row: {left:?}");
+    eventually("no transaction is open", || {
+        let cluster = cluster.clone();
+        let open = "SELECT count(*) FROM pg_stat_activity \
+             WHERE application_name = 'semel' AND state <> 'idle'";
+        blocking(move || cluster.psql(open) == "0")
+    })
+    .await;
 }

@@ -85,7 +85,7 @@ pub(crate) fn cut_commits(stage: &Stage, chance: &mut Chance, count: u64) -> u64
     while cuts < count && Instant::now() < until {
         let proxy = &stage.proxies[chance.index(stage.proxies.len())];
         let before = proxy.cuts();
-        proxy.cut_before_answer(b"COMMIT");
+        proxy.cut_before_answer(b"COMMIT\0");
         let patience = Instant::now() + Duration::from_secs(2);
         while proxy.cuts() == before && Instant::now() < patience {
             std::thread::sleep(Duration::from_millis(2));

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
+use semel_core::time::Steady;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::connect::Session;
@@ -14,6 +15,8 @@ use crate::{Delivery, Row, RunRow};
 #[derive(Default)]
 pub(super) struct Flush<'a> {
     statements: Vec<(&'static str, Vec<(Column<'a>, Type)>)>,
+    /// On whose clock times are written.
+    boot: u64,
 }
 
 pub(super) type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
@@ -96,8 +99,8 @@ const LOG: &str = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
 
 impl<'a> Flush<'a> {
     /// The difference between what was loaded and what the model holds now.
-    pub(super) fn of(rows: &'a Rows, dropped: &BTreeSet<i64>) -> Flush<'a> {
-        let mut flush = Flush::default();
+    pub(super) fn of(rows: &'a Rows, dropped: &BTreeSet<i64>, boot: u64) -> Flush<'a> {
+        let mut flush = Flush { boot, ..Flush::default() };
         flush.effects(rows);
         flush.runs(rows);
         if !dropped.is_empty() {
@@ -200,13 +203,14 @@ impl<'a> Flush<'a> {
             return;
         }
         let rows = || changed.iter().map(|(_, row)| *row);
+        let boot = self.boot;
         self.add(
             UPDATE_EFFECTS,
             [
                 int8(changed.iter().map(|(place, _)| *place)),
                 int8(rows().map(|row| signed(row.version))),
                 text(rows().map(|row| row.state.as_str())),
-                maybe_int8(rows().map(|row| row.due.map(|due| due.ms))),
+                maybe_int8(rows().map(|row| point(row.due, boot))),
                 maybe_int8(rows().map(|row| row.sweep_at.map(|at| at.0))),
                 bools(rows().map(|row| row.alarmed)),
                 int8(rows().map(|row| row.sum)),
@@ -220,6 +224,7 @@ impl<'a> Flush<'a> {
             return;
         }
         let rows = || new.iter().map(|(_, row)| *row);
+        let boot = self.boot;
         self.add(
             INSERT_EFFECTS,
             [
@@ -231,7 +236,7 @@ impl<'a> Flush<'a> {
                 text(rows().map(|row| row.state.as_str())),
                 maybe_text(rows().map(|row| row.workflow.as_deref())),
                 int8(rows().map(|row| row.created.0)),
-                maybe_int8(rows().map(|row| row.due.map(|due| due.ms))),
+                maybe_int8(rows().map(|row| point(row.due, boot))),
                 maybe_int8(rows().map(|row| row.sweep_at.map(|at| at.0))),
                 bools(rows().map(|row| row.alarmed)),
                 int8(rows().map(|row| row.sum)),
@@ -255,6 +260,7 @@ impl<'a> Flush<'a> {
         }
         if !changed.is_empty() {
             let rows = || changed.iter().copied();
+            let boot = self.boot;
             self.add(
                 UPDATE_RUNS,
                 [
@@ -264,7 +270,7 @@ impl<'a> Flush<'a> {
                     text(rows().map(|row| row.state.as_str())),
                     bools(rows().map(|row| row.parked)),
                     int8(rows().map(|row| signed(row.fence))),
-                    maybe_int8(rows().map(|row| row.wake_at.map(|at| at.ms))),
+                    maybe_int8(rows().map(|row| point(row.wake_at, boot))),
                     maybe_text(rows().map(|row| row.waits_on.as_deref())),
                     maybe_int8(rows().map(|row| row.sweep_at.map(|at| at.0))),
                     int8(rows().map(|row| row.sum)),
@@ -280,6 +286,7 @@ impl<'a> Flush<'a> {
             return;
         }
         let rows = || new.iter().copied();
+        let boot = self.boot;
         self.add(
             INSERT_RUNS,
             [
@@ -294,7 +301,7 @@ impl<'a> Flush<'a> {
                 bools(rows().map(|row| row.parked)),
                 int8(rows().map(|row| signed(row.fence))),
                 int8(rows().map(|row| row.created.0)),
-                maybe_int8(rows().map(|row| row.wake_at.map(|at| at.ms))),
+                maybe_int8(rows().map(|row| point(row.wake_at, boot))),
                 maybe_text(rows().map(|row| row.waits_on.as_deref())),
                 maybe_int8(rows().map(|row| row.sweep_at.map(|at| at.0))),
                 int8(rows().map(|row| row.sum)),
@@ -389,6 +396,12 @@ pub(super) struct Sent {
     /// it is on disk.
     pub(super) log: Option<i64>,
     pub(super) committed: Result<(), tokio_postgres::Error>,
+}
+
+/// A batch may be repeated through an outage, and meet a server with another clock: what was to
+/// happen by the old one is due, or it would wait for as long as that one had run.
+fn point(at: Option<Steady>, boot: u64) -> Option<i64> {
+    at.map(|at| if at.boot == boot { at.ms } else { 0 })
 }
 
 pub(super) fn int8<'a>(values: impl IntoIterator<Item = i64>) -> (Column<'a>, Type) {

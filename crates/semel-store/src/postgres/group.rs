@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use semel_core::effect::Ground;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
 
-use super::connect::Session;
+use super::connect::{Param, Session};
 use super::flush::{Flush, Sent};
 use super::load::{self, Found};
 use super::wanted::{End, Wanted};
@@ -44,19 +45,22 @@ pub(super) async fn try_group(
     is_careful: bool,
 ) -> Result<(Vec<Applied>, u64), Stop> {
     let shared = session.shared();
+    let before = shared.ground();
     let (wanted, known) = match is_careful {
         true => (Wanted::all(batches), Vec::new()),
-        false => Wanted::unknown(batches, &lock(&shared.ends)),
+        false => Wanted::unknown(batches, &lock(&shared.ends), before.epoch),
     };
     // Behind a pooler the server may be another by now: that is looked at before a write.
     if wanted.is_empty() && !shared.unnamed {
-        return write_at_once(session, batches, begin, &known).await;
+        return write_at_once(session, batches, begin, &known, before).await;
     }
     let (found, ground) = look(session, &wanted, begin).await?;
     let mut rows = found.rows(ground.now.steady.boot, &known).map_err(Stop::Failed)?;
     let (applied, dropped) = apply(&mut rows, batches, &ground);
-    let raced = !is_careful && is_unsure(batches, &applied);
-    let flush = Flush::of(&rows, &dropped);
+    // What was known before a return need not be there any more.
+    let is_outdated = !known.is_empty() && before.epoch != ground.epoch;
+    let raced = !is_careful && (is_outdated || is_unsure(batches, &applied));
+    let flush = Flush::of(&rows, &dropped, ground.now.steady.boot);
     if raced || flush.is_empty() {
         let ended = session.client().batch_execute("ROLLBACK").await;
         ended.map_err(|error| Stop::Failed(store_error(&error)))?;
@@ -69,35 +73,45 @@ pub(super) async fn try_group(
 }
 
 /// All guards hold by what is known: everything goes out in one go. Only entries and new runs are
-/// written so, and a unique index has the last word on both.
+/// written so, and a unique index has the last word on both. What is known, and the times that are
+/// written, are of one epoch: in another one nothing is written.
 async fn write_at_once(
     session: &Session,
     batches: &[Batch],
     begin: &'static str,
     known: &[(i64, End)],
+    ground: Ground,
 ) -> Result<(Vec<Applied>, u64), Stop> {
     let shared = session.shared();
-    let ground = shared.ground();
     let rows = Found::default().rows(ground.now.steady.boot, known);
     let mut rows = rows.map_err(Stop::Failed)?;
     let (applied, dropped) = apply(&mut rows, batches, &ground);
     if is_unsure(batches, &applied) {
         return Err(Stop::Raced);
     }
-    let flush = Flush::of(&rows, &dropped);
+    let flush = Flush::of(&rows, &dropped, ground.now.steady.boot);
     if flush.is_empty() {
         return Ok((applied, ground.epoch));
     }
     let failed = |error: tokio_postgres::Error| Stop::Failed(store_error(&error));
-    session.prepare(&[(meta::HEAD, &[])]).await.map_err(failed)?;
+    session.prepare(&[(meta::HEAD, &[]), (meta::IN_EPOCH, &[Type::INT8])]).await.map_err(failed)?;
     flush.prepare(session).await.map_err(failed)?;
+    let epoch = load::signed(ground.epoch);
+    let only_in: [Param<'_>; 1] = [(&epoch, Type::INT8)];
     let asked_ms = shared.time.local_ms();
-    let (begun, head, sent) = tokio::join!(
+    let (begun, head, in_epoch, sent) = tokio::join!(
         session.client().batch_execute(begin),
         session.query(meta::HEAD, &[]),
+        session.query(meta::IN_EPOCH, &only_in),
         flush.send(session),
     );
-    committed(session, ground.epoch, sent)?;
+    match (committed(session, ground.epoch, sent), in_epoch) {
+        // It is in another epoch, and has written nothing: look.
+        (Err(Stop::Failed(_)), Err(error)) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
+            return Err(Stop::Raced);
+        }
+        (ended, _) => ended?,
+    }
     // It is committed; what the server told along the way is only good to know.
     if let (Ok(()), Ok(head)) = (begun, head)
         && let Some(Ok((meta, reading))) = head.first().map(meta::read_head)

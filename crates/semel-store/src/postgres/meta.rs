@@ -65,6 +65,9 @@ pub(super) const HEAD: &str = "SELECT meta.format, meta.store_id, meta.epoch, me
      FROM semel.meta LEFT JOIN LATERAL (SELECT opened_at, recovered_at FROM semel.returns \
      WHERE epoch = meta.epoch AND closed_at IS NULL) AS quarantine ON true";
 
+/// Fails, and ends the transaction, in any other epoch: for a group that goes out without a look.
+pub(super) const IN_EPOCH: &str = "SELECT 1 / (epoch = $1)::int FROM semel.meta";
+
 /// Which server this is. `NULL` on a standby.
 pub(super) const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL ELSE \
      (SELECT system_identifier FROM pg_control_system()) || '/' || \
@@ -146,10 +149,11 @@ const MOVE: &str = "UPDATE semel.meta SET epoch = $1, boot = $2, boot_since = $3
 const RETURN: &str = "INSERT INTO semel.returns (epoch, opened_at, recovered_at, evidence) \
      VALUES ($1, $2, $3, $4)";
 
-/// The points in these belong to a clock that is gone: all of them are due.
+/// The points in these belong to a clock that is gone: all of them are due, to everybody.
 const DUE: [&str; 2] = [
     "UPDATE semel.effects SET due_at = 0 WHERE due_at IS NOT NULL",
-    "UPDATE semel.runs SET wake_at = 0 WHERE wake_at IS NOT NULL",
+    "UPDATE semel.runs SET wake_at = 0, shown_to = NULL, shown_until = NULL \
+     WHERE wake_at IS NOT NULL",
 ];
 
 /// Opens the quarantine, unless another process was quicker.

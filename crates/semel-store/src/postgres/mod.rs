@@ -234,6 +234,23 @@ impl Postgres {
         Ok(self.door.knock().await?.into_client())
     }
 
+    /// Reads the server's clock when no commit has for a while: an idle process looks for leases
+    /// that have lapsed as well, and must not judge them by a clock that has run away.
+    async fn tell_time(&self) -> Result<(), StoreError> {
+        let shared = &self.door.shared;
+        if !shared.time.is_old() {
+            return Ok(());
+        }
+        let asked_ms = shared.time.local_ms();
+        let head = rows::read(&self.door, meta::STATE, &[]).await?;
+        let head = head.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
+        let (meta, reading) = meta::read_head(head).map_err(|error| store_error(&error))?;
+        if !shared.is_elsewhere(reading) {
+            shared.learn(meta, reading, asked_ms);
+        }
+        Ok(())
+    }
+
     fn writer(&self) -> Result<&Writer, StoreError> {
         let closed = || StoreError::Unavailable("the store is open for reading only".into());
         self.writer.as_ref().ok_or_else(closed)
@@ -295,6 +312,7 @@ impl Store for Postgres {
     }
 
     async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {
+        self.tell_time().await?;
         let now = self.ground().now.steady;
         rows::due(&self.door, now, after, limit).await
     }

@@ -14,7 +14,7 @@ use semel_core::time::Wall;
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
-use super::connect::{Param, Session};
+use super::connect::{Param, Session, in_time};
 use super::flush::{self, Flush};
 use super::group::{Stop, committed, stop};
 use super::load::{self, get};
@@ -179,17 +179,20 @@ impl Postgres {
     ) -> Result<Forwarded, Stop> {
         for _ in 0..RACES_MAX {
             let session = self.door.enter().await.map_err(Stop::Failed)?;
-            match try_batch(&session, which, judge, met).await {
+            session.hold();
+            let tried = in_time(try_batch(&session, which, judge, met)).await;
+            let tried = tried.unwrap_or(Err(Stop::Unknown));
+            if !matches!(tried, Err(Stop::Unknown | Stop::Failed(_))) {
+                session.release();
+            }
+            match tried {
                 Ok(forwarded) => {
                     self.told(&session, &forwarded.planned);
                     return Ok(forwarded);
                 }
                 Err(Stop::Raced) => {}
                 Err(stop @ Stop::Blocked(_)) => return Err(stop),
-                Err(stop @ (Stop::Unknown | Stop::Failed(_))) => {
-                    session.discard();
-                    return Err(stop);
-                }
+                Err(stop @ (Stop::Unknown | Stop::Failed(_))) => return Err(stop),
             }
         }
         Err(Stop::Raced)
@@ -241,7 +244,7 @@ async fn try_batch(
     };
     let mut rows = found.rows(boot, &[]).map_err(Stop::Failed)?;
     let sorted = sort(&mut rows, &taken, judge, &ground).map_err(Stop::Failed)?;
-    let mut flush = Flush::of(&rows, &BTreeSet::new());
+    let mut flush = Flush::of(&rows, &BTreeSet::new(), boot);
     flush.add(GONE, [flush::int8(sorted.gone)]);
     if !sorted.refused.is_empty() {
         flush.add(

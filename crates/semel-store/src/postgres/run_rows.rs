@@ -135,10 +135,11 @@ impl Runs for Postgres {
 
 /// Runs that are due, from a point on: what lies before it was seen to be empty a moment ago. The
 /// index keeps the entries of finished runs until a vacuum, and a vacuum may have to wait for
-/// somebody's old snapshot; walking over them each time would cost more with every run.
+/// somebody's old snapshot; walking over them each time would cost more with every run. What was
+/// shown for longer than anything is was so by a clock that is gone.
 const DUE: &str = "SELECT number, version, fence, record, sum, wake_at, shown_to = $4 \
      FROM semel.runs WHERE lane = $1 AND wake_at IS NOT NULL AND wake_at >= $2 \
-     AND (shown_to IS NULL OR shown_to = $4 OR shown_until <= $3) \
+     AND (shown_to IS NULL OR shown_to = $4 OR shown_until NOT BETWEEN $3 + 1 AND $3 + 60000) \
      ORDER BY wake_at, number LIMIT $5";
 
 /// What was shown to somebody else counts here: it may come back.
@@ -148,7 +149,7 @@ const EARLIEST: &str = "SELECT wake_at FROM semel.runs WHERE lane = $1 AND wake_
 /// Marks runs as shown to this process, so that the others look at other ones meanwhile. A hint:
 /// the take itself is guarded.
 const SHOW: &str = "WITH free AS (SELECT number FROM semel.runs WHERE number = ANY($1::bigint[]) \
-     AND (shown_to IS NULL OR shown_to = $2 OR shown_until <= $3) \
+     AND (shown_to IS NULL OR shown_to = $2 OR shown_until NOT BETWEEN $3 + 1 AND $3 + 60000) \
      ORDER BY number FOR UPDATE SKIP LOCKED) \
      UPDATE semel.runs AS r SET shown_to = $2, shown_until = $4 FROM free \
      WHERE r.number = free.number RETURNING r.number";
@@ -261,6 +262,7 @@ impl Looks {
 
 impl Postgres {
     async fn look_for_due(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
+        self.tell_time().await?;
         let shared = &self.door.shared;
         let now = self.ground().now.steady;
         let begun = shared.looks.begin(lane, now, shared.time.local_ms());

@@ -55,6 +55,12 @@ impl ServerTime {
         true
     }
 
+    /// Whether the last reading is so old that the two clocks may have parted since.
+    pub(super) fn is_old(&self) -> bool {
+        let offsets = *self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        self.local_ms() - offsets.since >= WINDOW_MS
+    }
+
     /// The next reading replaces all before it: there is another server now. Until it comes the
     /// time goes on, since somebody may ask at any moment.
     pub(super) fn forget(&self) {
@@ -116,6 +122,18 @@ mod tests {
         assert!((8_900..9_100).contains(&offset()), "the time goes on meanwhile");
         time.offsets.lock().unwrap().learn(500, now);
         assert!((400..600).contains(&offset()), "an earlier clock counts, too");
+    }
+
+    #[test]
+    fn a_reading_is_old_after_its_window_and_a_new_one_is_not() {
+        let clock = crate::ManualClock::new(0);
+        let time = ServerTime::new(Clock::Manual(clock.clone()));
+        assert!(time.learn(5, time.local_ms()));
+        assert!(!time.is_old());
+        clock.advance_ms(30_000);
+        assert!(time.is_old());
+        assert!(time.learn(5, time.local_ms()));
+        assert!(!time.is_old());
     }
 
     #[test]

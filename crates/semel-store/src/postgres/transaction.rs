@@ -90,7 +90,11 @@ impl Postgres {
                 Ok(Outcome::Done(receipt, Box::new(done)))
             }
             // The server says that it did not commit, a constraint that was put off for instance.
-            Err(error) if is_refused(&error) => Err(undone(&error)),
+            Err(error) if is_refused(&error) => {
+                // The user's statements may have left a lock on it that outlives a transaction.
+                session.discard();
+                Err(undone(&error))
+            }
             Err(_) => {
                 session.discard();
                 self.resolve(address, &rule).await

@@ -27,8 +27,9 @@ pub(super) struct Ends {
 const ENDS_MAX: usize = 4 * semel_core::limits::RUNS_HELD_MAX;
 
 impl Ends {
-    fn is(&self, run: i64, end: End) -> bool {
-        self.ends.get(&run) == Some(&end)
+    /// What was written before a return may be gone.
+    fn is(&self, epoch: u64, run: i64, end: End) -> bool {
+        self.epoch == epoch && self.ends.get(&run) == Some(&end)
     }
 
     /// Notes what was committed in an epoch.
@@ -83,8 +84,13 @@ impl<'a> Wanted<'a> {
     }
 
     /// Without what this process knows, and what a unique index says as well: that a place in a
-    /// journal, or the name of a new run, is free. Returns the entries that are known.
-    pub(super) fn unknown(batches: &'a [Batch], ends: &Ends) -> (Wanted<'a>, Vec<(i64, End)>) {
+    /// journal, or the name of a new run, is free. Returns the entries that are known, which they
+    /// are in this epoch only.
+    pub(super) fn unknown(
+        batches: &'a [Batch],
+        ends: &Ends,
+        epoch: u64,
+    ) -> (Wanted<'a>, Vec<(i64, End)>) {
         let (mut wanted, mut known) = (Wanted::default(), Vec::new());
         let mut new: HashMap<(i64, u64), Link> = HashMap::new();
         for write in batches.iter().flat_map(|batch| batch.writes.iter()) {
@@ -97,7 +103,7 @@ impl<'a> Wanted<'a> {
                     let end = End { seq: before, link: *after };
                     if new.get(&(*run, before)) == Some(after) {
                         // Written by this very group, or refused with what follows it.
-                    } else if ends.is(*run, end) {
+                    } else if ends.is(epoch, *run, end) {
                         known.push((*run, end));
                     } else {
                         wanted.entries.insert((*run, signed(before)));
@@ -170,5 +176,27 @@ impl<'a> Wanted<'a> {
                 self.uses.insert((namespace, digest, *run));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_is_known_in_the_epoch_in_which_it_was_written() {
+        let (after, link) = (Link([1; 32]), Link([2; 32]));
+        let append = |seq, after, link| {
+            Write::Append(Append { run: 1, seq, after, link, text: String::new() })
+        };
+        let mut ends = Ends::default();
+        ends.note(3, &[append(1, after, link)]);
+        let next = [Batch::from(append(2, link, after))];
+        let (wanted, known) = Wanted::unknown(&next, &ends, 3);
+        assert!(wanted.is_empty());
+        assert_eq!(known, [(1, End { seq: 1, link })]);
+        let (wanted, known) = Wanted::unknown(&next, &ends, 4);
+        assert_eq!(wanted.entries, BTreeSet::from([(1, 1)]), "a return may have taken it");
+        assert_eq!(known, []);
     }
 }

@@ -31,9 +31,9 @@ const WAITING_MAX: usize = 2;
 const WAITING: Duration = Duration::from_secs(2);
 /// A group waits no longer for a held row than other groups take: somebody may hold it for seconds,
 /// and all that come behind would wait as well.
-pub(super) const HASTY: &str = "BEGIN; SET LOCAL lock_timeout = 200";
+pub(super) const HASTY: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 200";
 /// Whoever must have a held row waits for it, alone.
-const PATIENT: &str = "BEGIN; SET LOCAL lock_timeout = 2000";
+const PATIENT: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 2000";
 /// How often a group is tried anew when another process was quicker with one of its rows.
 const RACES_MAX: usize = 20;
 

@@ -28,10 +28,13 @@ pub(crate) fn size(variable: &str, usual: i64) -> i64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// A new store on Postgres.
+/// A new store on Postgres, on the same clock as one in memory.
 pub(crate) async fn postgres(database: &Database, clock: Clock) -> Postgres {
     // With few connections it writes one group at a time, so in the order in which it was asked.
-    let url = format!("{}&migrate=true&connections=4", database.url());
+    let url = format!("{}&connections=4", database.url());
+    Postgres::migrate(&url).await.expect("it is created");
+    // What is decided on the memory's clock is written to this store as well.
+    database.psql("UPDATE meta SET boot = 0");
     Postgres::open(&url, Access::ReadWrite, clock).await.expect("a store on Postgres")
 }
 

@@ -74,11 +74,11 @@ async fn inv_i1_a_cut_at_the_commit_neither_loses_nor_doubles_an_intent() {
     let semel = ledger.engine_behind(&proxy).await;
     outside.attend(&semel, "mail");
     ledger.database.psql("SELECT intend('mail', 'order-1', '1'), intend('mail', 'order-2', '2')");
-    proxy.cut_before_request(b"COMMIT");
+    proxy.cut_before_request(b"COMMIT\0");
     let error = semel.engine().forward().await.unwrap_err();
     assert_eq!((error.code(), proxy.cuts()), (Code::StoreUnavailable, 1));
     assert_eq!(outbox(&ledger).await.len(), 2, "they wait as before");
-    proxy.cut_before_answer(b"COMMIT");
+    proxy.cut_before_answer(b"COMMIT\0");
     semel.engine().forward().await.unwrap_err();
     assert_eq!(proxy.cuts(), 2);
     assert_eq!(outbox(&ledger).await, [], "the commit was done");
