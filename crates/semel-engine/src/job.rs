@@ -258,7 +258,8 @@ async fn turn_for_ever(inner: Weak<Inner>) {
             }
         };
         next_turn = Some(until);
-        let left_ms = engine.store().ground().now.until(until);
+        // No longer than a turn, even if the store's clock was set back meanwhile.
+        let left_ms = engine.store().ground().now.until(until).min(limits::POLL_MS);
         let clock = engine.store().clock().clone();
         let (registered, freed) = (engine.inner.registered.clone(), engine.inner.freed.clone());
         // Nothing of the engine is held while the job sleeps.
