@@ -54,11 +54,11 @@ impl Writer {
             few if few < CONNECTIONS_MIN => 1,
             _ => GROUPS,
         };
+        let waiting = Arc::new(Semaphore::new(WAITING_MAX));
+        let (door, bell) = (door.clone(), bell.clone());
+        let task = Task { door, bell, care, waiting, group: address.group };
         for _ in 0..tasks {
-            let waiting = Arc::new(Semaphore::new(WAITING_MAX));
-            let (door, bell, care) = (door.clone(), bell.clone(), care.clone());
-            let task = Task { door, bell, care, waiting, group: address.group };
-            tokio::spawn(task.run(inbox.clone()));
+            tokio::spawn(task.clone().run(inbox.clone()));
         }
         Writer { jobs }
     }
