@@ -1,0 +1,45 @@
+"""What the clients that are made safe share: which requests write, and under which key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from semel import _intent
+from semel._errors import WriteOutsideEffect
+
+#: The header most providers read the key from.
+DEFAULT_HEADER = "Idempotency-Key"
+
+# The methods RFC 9110 calls safe. Any other, a made-up one included, may change something.
+_SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+
+
+def is_write(method: str) -> bool:
+    """Whether a request with this method may change something at the other end."""
+    return method.upper() not in _SAFE_METHODS
+
+
+def key_to_add(method: str, headers: Mapping[str, str], header: str) -> str | None:
+    """The key to set as `header` on this write, or None if the caller brought his own.
+
+    Raises `WriteOutsideEffect` where no effect is running, before anything is sent: a write that
+    nobody keeps a receipt of cannot be repeated safely.
+    """
+    intent = _intent.current()
+    if intent is None:
+        raise WriteOutsideEffect(
+            f"a {method.upper()} was about to be sent outside of an effect; nothing was sent. "
+            "Move it into a function with @effect"
+        )
+    if header in headers:
+        # Whoever passes the downstream key on himself has read it, and that was counted then.
+        return None
+    # Read last and only here: reading it tells the ledger that the provider gets to see it.
+    return intent.downstream_key
+
+
+def missing(client: str, error: ModuleNotFoundError) -> ImportError:
+    """The error that says which package to install; the client's own troubles stay as they are."""
+    if error.name != client:
+        return error
+    return ImportError(f"semel.{client} needs the {client} package: pip install {client}")
