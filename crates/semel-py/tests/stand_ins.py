@@ -9,8 +9,9 @@ the next word of its script, and the last word stays:
     reset         reads the request, creates nothing, resets the connection
     ok-reset      creates the object, then resets the connection instead of answering
     ok-stall      creates the object, and keeps silent until the test ends
-    slam          resets the connection before it reads the request
+    slam          resets the connection when the first byte of the request is there
     >307 URL      sends the client on; ok>303 URL creates the object first
+    last …        any of these, and from then on nobody listens
 """
 
 from __future__ import annotations
@@ -72,6 +73,11 @@ class Provider:
         self._server.server_close()
         self._thread.join()
 
+    def stop_listening(self) -> None:
+        """From now on connections are refused; those that are open stay so."""
+        self._server.shutdown()
+        self._server.socket.close()
+
     def next_word(self) -> str:
         with self._lock:
             return self.script.pop(0) if len(self.script) > 1 else self.script[0]
@@ -99,6 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
     def handle_one_request(self) -> None:
         if self.provider.next_word_is_slam():
             self.provider.next_word()
+            # Not before: a client that has not sent yet would rightly say so.
+            self.connection.recv(1, socket.MSG_PEEK)
             return self._reset()
         try:
             super().handle_one_request()
@@ -111,6 +119,10 @@ class _Handler(BaseHTTPRequestHandler):
         seen = Seen(self.command, self.path, headers, body)
         self.provider.seen.append(seen)
         word, _, target = self.provider.next_word().partition(" ")
+        if word == "last":
+            self.provider.stop_listening()
+            word, _, target = target.partition(" ")
+            self.close_connection = True
         made: dict[str, Any] = {"id": "read", "object": "charge"}
         if word.startswith("ok") and self.command not in ("GET", "HEAD"):
             made = self.provider.create(seen)
