@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import urllib.request
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -191,7 +192,7 @@ def test_a_server_that_went_away_after_a_try_that_may_have_landed_proves_nothing
 
 def test_aiohttp_repeats_put_and_delete_in_silence() -> None:
     for method in ("PUT", "DELETE"):
-        call = lambda url, method=method: with_aiohttp(url, method)  # noqa: E731
+        call = partial(with_aiohttp, method=method)
         assert at_provider("reset; 404", call) == "unknown"
         assert at_provider("404", call) == "unknown"
         assert at_provider("404", call, single_try=True) == "refused"
@@ -232,9 +233,11 @@ def test_a_retry_by_hand_proves_only_what_the_first_try_proves_too(
 
 
 def test_what_was_handled_before_and_is_no_failed_request_does_not_matter() -> None:
+    cache: dict[str, str] = {}
+
     def call(url: str) -> None:
         try:
-            {}["not cached"]
+            cache["not there"]
         except KeyError:
             with_httpx(url)
 

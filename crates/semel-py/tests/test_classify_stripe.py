@@ -40,7 +40,7 @@ def with_httpx(url: str, tries_more: int = 0) -> None:
     async def call() -> None:
         http = stripe.HTTPXClient(timeout=0.3)
         await client(url, http, tries_more).v1.charges.create_async(CHARGE)
-        await http.close_async()
+        await http.close_async()  # type: ignore[no-untyped-call]
 
     asyncio.run(call())
 

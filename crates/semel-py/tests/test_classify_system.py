@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def test_only_a_connection_that_was_not_made_is_a_proof() -> None:
 
 def test_an_asyncio_connection_is_judged_alike() -> None:
     def call(url: str) -> None:
-        asyncio.run(asyncio.open_connection(*address(url)))  # type: ignore[arg-type]
+        asyncio.run(asyncio.open_connection(*address(url)))
 
     assert at_nobody(call) == "not applied"
 
@@ -60,8 +61,14 @@ def test_files_and_strangers_prove_nothing(tmp_path: Path) -> None:
     def strange() -> None:
         raise Strange("who knows")
 
+    empty: dict[str, str] = {}
     missing = happened(lambda: (tmp_path / "missing").read_text())
-    for error in (missing, happened(strange), happened(lambda: 1 / 0), happened(lambda: {}["a"])):
+    for error in (
+        missing,
+        happened(strange),
+        happened(lambda: 1 / 0),
+        happened(lambda: empty["a"]),
+    ):
         assert verdict(error) == "unknown"
 
 
@@ -162,7 +169,7 @@ def test_a_certificate_that_was_not_accepted_means_nothing_was_sent(tmp_path: Pa
     clients: list[Callable[[str], Any]] = [httpx.post, requests.post, with_aiohttp]
     with tls_server(tmp_path) as url:
         for client in clients:
-            assert verdict(happened(lambda client=client: client(url))) == "not applied", client
+            assert verdict(happened(partial(client, url))) == "not applied", client
 
 
 def test_the_classifier_imports_no_client() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 import httpx
@@ -56,7 +57,7 @@ def test_reads_pass_untouched_in_and_out_of_an_effect() -> None:
     with Provider() as target, Provider(f">307 {target.url}/moved") as provider:
         for read in reads:
             read(provider.url)
-            with_key(lambda read=read: read(provider.url), order=str(read))
+            with_key(partial(read, provider.url), order=str(read))
         assert provider.keys == [None] * 8
         # The last two followed the redirect, as their client was told.
         assert [seen.path for seen in target.seen] == ["/moved", "/moved"]
@@ -76,9 +77,7 @@ WAYS: dict[str, Callable[[semel.httpx.Client, str], httpx.Response]] = {
     "function patch": lambda _, url: semel.httpx.patch(url, content=b"body", trust_env=False),
     "function delete": lambda _, url: semel.httpx.delete(url, verify=False),
 }
-BODIES = {
-    "post": b'{"a":1}', "put": b"body", "patch": b"a=1", "send": b"[1]", "generator": b"body"
-}
+BODIES = {"post": b'{"a":1}', "put": b"body", "patch": b"a=1", "send": b"[1]", "generator": b"body"}
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ def test_reads_pass_untouched_in_and_out_of_an_effect() -> None:
     with Provider() as target, Provider(f">307 {target.url}/moved") as provider:
         for read in (semel.requests.get, semel.requests.head, semel.requests.options):
             read(provider.url)
-            with_key(lambda read=read: read(provider.url), order=str(read))
+            with_key(partial(read, provider.url), order=str(read))
         assert provider.keys == [None] * 6
         # As in requests, all but HEAD follow.
         assert [seen.method for seen in target.seen] == ["GET", "GET", "OPTIONS", "OPTIONS"]

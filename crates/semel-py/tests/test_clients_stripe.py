@@ -93,9 +93,7 @@ def test_every_way_to_write_carries_the_downstream_key(
         assert provider.keys == [key] * 5
 
 
-def test_async_writes_carry_it_too(
-    module_style: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_async_writes_carry_it_too(module_style: None, monkeypatch: pytest.MonkeyPatch) -> None:
     async def write(url: str) -> Any:
         async def call() -> str:
             await charge_async(url)

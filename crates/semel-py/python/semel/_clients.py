@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from semel import _intent
 from semel._errors import WriteOutsideEffect
+from semel._intent import current
 
 #: The header most providers read the key from.
 DEFAULT_HEADER = "Idempotency-Key"
@@ -25,7 +25,7 @@ def key_to_add(method: str, headers: Mapping[str, str], header: str) -> str | No
     Raises `WriteOutsideEffect` where no effect is running, before anything is sent: a write that
     nobody keeps a receipt of cannot be repeated safely.
     """
-    intent = _intent.current()
+    intent = current()
     if intent is None:
         raise WriteOutsideEffect(
             f"a {method.upper()} was about to be sent outside of an effect; nothing was sent. "

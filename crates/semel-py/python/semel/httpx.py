@@ -21,7 +21,7 @@ provider that keeps keys would answer it with the first one's outcome: give it a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -100,11 +100,13 @@ def request(method: str, url: httpx.URL | str, **options: Any) -> httpx.Response
 
 
 @contextmanager
-def stream(method: str, url: httpx.URL | str, **options: Any) -> Iterator[httpx.Response]:
+def stream(
+    method: str, url: httpx.URL | str, **options: Any
+) -> Generator[httpx.Response, None, None]:
     """`httpx.stream`, made safe. Takes its options and `header=`."""
-    with _client_for_one_call(options) as client:
-        with client.stream(method, url, **options) as response:
-            yield response
+    client = _client_for_one_call(options)
+    with client, client.stream(method, url, **options) as response:
+        yield response
 
 
 def get(url: httpx.URL | str, **options: Any) -> httpx.Response:

@@ -37,10 +37,10 @@ class Session(requests.Session):
         super().__init__()
         self._semel_header = header
 
-    # requests asks for the names of the attributes to pickle.
-    __attrs__ = [*requests.Session.__attrs__, "_semel_header"]
+    # requests pickles the attributes that are named here.
+    __attrs__: list[str] = [*requests.Session.__attrs__, "_semel_header"]
 
-    def request(  # type: ignore[override]  # the options of requests, passed on as they are
+    def request(
         self, method: str | bytes, url: str | bytes, *args: Any, **options: Any
     ) -> requests.Response:
         """Sends a request; every verb passes here. See the module for what is done to a write."""

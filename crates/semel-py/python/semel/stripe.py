@@ -21,10 +21,13 @@ downstream key is never worse than a random one. One effect makes one write; for
 the same effect pass `idempotency_key=f"{semel.intent().downstream_key}-2"`.
 """
 
+# stripe types its methods in part only.
+# pyright: reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -73,21 +76,26 @@ class HTTPClient(stripe.HTTPClient):
         if inner is not None and options:
             raise ValueError("give the options to the HTTP client that you bring")
         super().__init__()
-        self._inner = inner or stripe.new_default_http_client(
+        # Any, as stripe types only some of the methods.
+        self._inner: Any = inner or stripe.new_default_http_client(
             async_fallback_client=new_http_client_async_fallback(**options), **options
         )
 
     @property
     def name(self) -> str:  # type: ignore[override]  # fixed per class there, the inner's here
         """The library that sends; stripe names it in its user agent."""
-        return self._inner.name
+        return str(self._inner.name)
 
-    def request(self, method: str, url: str, headers: Any, post_data: Any = None) -> Any:
+    def request(
+        self, method: str, url: str, headers: Any, post_data: Any = None, *, _usage: Any = None
+    ) -> Any:
         """Makes one try."""
         with _watched():
             return _noted(self._inner.request(method, url, _keyed(method, headers), post_data))
 
-    def request_stream(self, method: str, url: str, headers: Any, post_data: Any = None) -> Any:
+    def request_stream(
+        self, method: str, url: str, headers: Any, post_data: Any = None, *, _usage: Any = None
+    ) -> Any:
         """Makes one try, and leaves the body to be read."""
         with _watched():
             keyed = _keyed(method, headers)
@@ -156,7 +164,7 @@ def _keyed(method: str, headers: Mapping[str, str] | None) -> Mapping[str, str]:
 
 
 @contextmanager
-def _watched() -> Iterator[None]:
+def _watched() -> Generator[None, None, None]:
     """Remembers of a try that failed whether it may have landed."""
     try:
         yield
@@ -179,7 +187,7 @@ def _tries_so_far() -> list[bool]:
 
 
 @contextmanager
-def _counted() -> Iterator[None]:
+def _counted() -> Generator[None, None, None]:
     """Counts the tries of one call, and writes the count on the error it ends with."""
     before = _tries.set([])
     try:

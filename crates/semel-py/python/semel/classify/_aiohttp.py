@@ -6,8 +6,12 @@ from typing import Any
 
 from semel.classify._proof import Proof, all_proven, frames_of, names, not_applied, of_status
 
-_BEFORE_SENDING = {"ClientConnectorError", "ClientConnectorCertificateError"}
-_BEFORE_SENDING |= {"ClientConnectorSSLError", "ConnectionTimeoutError"}
+_BEFORE_SENDING = {
+    "ClientConnectorCertificateError",
+    "ClientConnectorError",
+    "ClientConnectorSSLError",
+    "ConnectionTimeoutError",
+}
 _BAD_URL = {"InvalidUrlClientError", "NonHttpUrlClientError"}
 # aiohttp repeats these in silence when a connection it kept turns out to be dead, and a dead
 # connection does not say how far the first copy got.

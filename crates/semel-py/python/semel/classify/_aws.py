@@ -13,17 +13,37 @@ _NOT_CONFIGURED = {"NoCredentialsError", "PartialCredentialsError", "NoRegionErr
 _BEFORE_SENDING = {"EndpointConnectionError", "ConnectTimeoutError"}
 
 # Rejected before the service looked at the request, and can be mended. AWS sends some with 400.
-_CREDENTIALS = {"ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "RequestExpired"}
-_CREDENTIALS |= {"UnrecognizedClientException", "InvalidSignatureException", "IncompleteSignature"}
-_CREDENTIALS |= {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"}
-_CREDENTIALS |= {"MissingAuthenticationToken", "MissingAuthenticationTokenException"}
+_CREDENTIALS = {
+    "AccessDenied",
+    "AccessDeniedException",
+    "ExpiredToken",
+    "ExpiredTokenException",
+    "IncompleteSignature",
+    "InvalidClientTokenId",
+    "InvalidSignatureException",
+    "MissingAuthenticationToken",
+    "MissingAuthenticationTokenException",
+    "RequestExpired",
+    "UnauthorizedOperation",
+    "UnrecognizedClientException",
+}
 # The whole write was called off because another one was under way.
 _CALLED_OFF = {"TransactionConflictException"}
 # Parts of codes that come with 400 and are no refusal. A token that is in use or was used with
 # other arguments points to an earlier send. Too many requests is what a 429 is: services pass it
 # on from others they have called, half way through their own work.
-_NO_PROOF = ("Throttl", "TooManyRequests", "LimitExceeded", "ThroughputExceeded", "SlowDown")
-_NO_PROOF += ("InProgress", "Idempot", "Timeout", "Internal", "Unavailable")
+_NO_PROOF = {
+    "Idempot",
+    "InProgress",
+    "Internal",
+    "LimitExceeded",
+    "SlowDown",
+    "Throttl",
+    "ThroughputExceeded",
+    "Timeout",
+    "TooManyRequests",
+    "Unavailable",
+}
 
 
 def proof(exc: Any, single_try: bool) -> Proof | None:

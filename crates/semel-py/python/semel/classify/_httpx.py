@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from semel.classify._proof import Proof, all_proven, frames, names, not_applied, of_status
@@ -25,7 +26,7 @@ def proof(exc: Any, single_try: bool) -> Proof | None:
 def _first_request(exc: BaseException) -> bool:
     """Whether all that was sent before, by a redirect or by an auth flow, is proven harmless."""
     passed = list(frames(exc))
-    for frame, inner in zip(passed, passed[1:]):
+    for frame, inner in pairwise(passed):
         if _package(frame.module) not in _PACKAGES:
             continue
         if frame.function == "_send_handling_redirects":

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Union
+from typing import Any, TypeAlias
 
-from semel import _native
 from semel._errors import NotApplied, Refused
+from semel._native import classify_status
 
-Proof = Union[NotApplied, Refused]
+Proof: TypeAlias = NotApplied | Refused
 
 #: Where `semel.stripe` notes how many earlier tries of the same call may have landed.
 EARLIER_TRIES = "semel-earlier-tries"
@@ -29,7 +29,7 @@ def refused(exc: BaseException) -> Refused:
 
 def status(code: int) -> str:
     """What an HTTP status proves: `receipt`, `not_applied`, `refused` or `unknown`."""
-    return _native.classify_status(code)
+    return classify_status(code)
 
 
 def of_status(exc: BaseException, code: int) -> Proof | None:

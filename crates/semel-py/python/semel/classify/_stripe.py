@@ -48,8 +48,8 @@ def _connection(exc: Any, single_try: bool) -> Proof | None:
 
 def _earlier_tries(exc: Any) -> str | None:
     """How many earlier tries may have landed; only `semel.stripe` counts them."""
-    count: str | None = (exc.headers or {}).get(EARLIER_TRIES)
-    return count
+    headers: Any = exc.headers
+    return headers.get(EARLIER_TRIES) if headers else None
 
 
 def _first_of_its_loop(exc: BaseException) -> bool:

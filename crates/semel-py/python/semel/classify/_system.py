@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 
-from semel.classify._proof import Proof, frames, not_applied, of_status
+from semel.classify._proof import Proof, frames_of, not_applied, of_status
 
 # A connection that was refused, a name that was not found, a certificate that was not accepted:
 # each ends before the first byte of a request. A reset or a timeout may come after the last.
@@ -30,8 +30,4 @@ def _urllib(exc: BaseException, single_try: bool) -> Proof | None:
 
 def _first_request(exc: BaseException) -> bool:
     # A redirect, and the repeat with credentials, open the next request from within the first.
-    opened = [
-        frame for frame in frames(exc)
-        if frame.module == "urllib.request" and frame.function == "open"
-    ]
-    return len({id(frame.variables.get("fullurl")) for frame in opened}) == 1 == len(opened)
+    return len(frames_of(exc, "urllib.request", "open")) == 1
