@@ -90,6 +90,10 @@ pub(crate) struct Desk {
     /// The time of the entry that was delivered last.
     pub(crate) now: Option<At>,
     pub(crate) is_replaying: bool,
+    /// The code runs in a thread that is not the driver's: its silence is no rest.
+    pub(crate) is_away: bool,
+    /// Why the code does not go on, neither now nor in this process.
+    pub(crate) given_up: Option<Error>,
     draws: u32,
     /// Which command asks the model for which request.
     asks: HashMap<String, String>,
@@ -145,6 +149,18 @@ impl Port {
     /// Whether what the code does now was done before.
     pub fn is_replaying(&self) -> bool {
         lock(&self.desk).is_replaying
+    }
+
+    /// Says whether the code runs elsewhere, such as in a thread of another language. Until it is
+    /// back and has woken its future, the driver waits for it.
+    pub fn set_away(&self, is_away: bool) {
+        lock(&self.desk).is_away = is_away;
+    }
+
+    /// Ends the driver of this run without an outcome: the code is gone (`store_unavailable`: a
+    /// worker takes the run later), or did what it may not do (the run pauses).
+    pub fn give_up(&self, error: Error) {
+        lock(&self.desk).given_up = Some(error);
     }
 
     /// A number nobody could foresee before the run began, and the same in every replay.
