@@ -234,7 +234,7 @@ impl Player {
             3 => ("renew", run::renew(run, fence, 30_000, now).ok()?),
             4 => {
                 let (code, detail) = ("stopped".into(), "why".into());
-                let pause = Pause { id: None, code, detail, at: now.wall };
+                let pause = Pause { id: None, code, detail, raised: None, at: now.wall };
                 ("pause", run::pause(run, fence, pause).ok()?)
             }
             5 => ("cancel", run::cancel(run, "ann", "no", now).ok()??),

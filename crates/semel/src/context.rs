@@ -233,10 +233,12 @@ where
             let value = ran.await.map_err(|failure| StepFault {
                 is_final: failure.is_final(),
                 detail: failure.reason().to_owned(),
+                raised: None,
             })?;
             let unfit = |error: semel_core::json::JsonInvalid| StepFault {
                 detail: format!("the value cannot be stored: {error}"),
                 is_final: true,
+                raised: None,
             };
             Json::of(&value).map_err(unfit)
         })

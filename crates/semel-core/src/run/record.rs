@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::journal::At;
+use crate::journal::{At, Raised};
 use crate::time::{Steady, Wall};
 
 /// One run of a workflow.
@@ -89,6 +89,9 @@ pub struct Pause {
     pub id: Option<String>,
     pub code: String,
     pub detail: String,
+    /// The exception behind it: whoever asks for the result gets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised: Option<Box<Raised>>,
     pub at: Wall,
 }
 

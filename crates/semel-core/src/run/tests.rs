@@ -36,7 +36,7 @@ fn wait(due: Option<i64>) -> Wait {
 
 fn stop() -> Pause {
     let (code, detail) = ("diverged".into(), "no".into());
-    Pause { id: Some("s#0".into()), code, detail, at: Wall(0) }
+    Pause { id: Some("s#0".into()), code, detail, raised: None, at: Wall(0) }
 }
 
 /// One run in each state, with its state, `wake_at` and `waits_on`.

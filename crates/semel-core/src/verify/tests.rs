@@ -1,4 +1,5 @@
 use super::*;
+use crate::code::Code;
 use crate::journal::{At, Fault, Value};
 use crate::json::Json;
 use crate::key::{Action, Address, Key, Namespace};
@@ -36,9 +37,9 @@ fn ended(how: How) -> Run {
 }
 
 fn paused() -> (Run, Event) {
-    let fault = Fault { code: "diverged".into(), detail: "no".into() };
+    let fault = Fault::new(Code::Diverged, "no");
     let (code, detail) = (fault.code.clone(), fault.detail.clone());
-    let pause = Pause { id: None, code, detail, at: Wall(5) };
+    let pause = Pause { id: None, code, detail, raised: None, at: Wall(5) };
     (run::pause(&running(), 1, pause).unwrap(), Event::Paused { id: None, fault })
 }
 

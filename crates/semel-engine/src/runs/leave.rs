@@ -13,7 +13,6 @@ use semel_store::{Batch, Inked, Write};
 
 use super::drive::{Driver, Halt};
 use super::held::Left;
-use super::port::fault;
 use super::timers::Purpose;
 use crate::call::is_passing;
 use crate::commit::{Patience, Stopped};
@@ -193,7 +192,7 @@ impl Driver {
         let outcome = self.outcome.take().expect("the code has returned");
         let (how, ending) = match &outcome {
             Ok(value) => (How::Done, Ending::Done(self.ink.value(value.clone()))),
-            Err(error) => (How::Failed, Ending::Failed(fault(error))),
+            Err(error) => (How::Failed, Ending::Failed(error.into())),
         };
         self.end(how, ending, outcome).await.map(Some)
     }
@@ -214,10 +213,10 @@ impl Driver {
     /// The run stands still until an operator decides. Attempts under way settle by themselves.
     async fn pause(&mut self, id: Option<String>, fault: Fault) -> Result<Left, Halt> {
         let fence = self.fence;
-        let Fault { code, detail } = fault.clone();
+        let Fault { code, detail, raised } = fault.clone();
         tracing::warn!(run = %self.run.id, %code, "paused");
         let at = self.engine.store().ground().now.wall;
-        let paused = Pause { id: id.clone(), code, detail, at };
+        let paused = Pause { id: id.clone(), code, detail, raised, at };
         self.leave(Some(Event::Paused { id, fault }), |run, _| {
             run::pause(run, fence, paused.clone())
         })
@@ -374,7 +373,7 @@ impl Driver {
         if self.run.cancel.is_none() {
             let error = Error::new(Code::DeadlinePassed, reason);
             return self
-                .end(How::Failed, Ending::Failed(fault(&error)), Err(error))
+                .end(How::Failed, Ending::Failed((&error).into()), Err(error))
                 .await
                 .map(Some);
         }

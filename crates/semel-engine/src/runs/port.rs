@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use futures_util::future::BoxFuture;
 use semel_core::code::Code;
 use semel_core::derive;
-use semel_core::journal::{At, Fault};
+use semel_core::journal::{At, Raised};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::retry::Retry;
@@ -32,6 +32,8 @@ pub struct StepFault {
     pub detail: String,
     /// Another attempt would not help.
     pub is_final: bool,
+    /// The exception behind it.
+    pub raised: Option<Box<Raised>>,
 }
 
 /// What a command wants done.
@@ -178,21 +180,11 @@ impl Desk {
     }
 
     fn issue(&mut self, id: &str, what: &str, work: Work) -> Result<(), Error> {
-        self.course.issue(id, what).map_err(|fault| fault_error(&fault))?;
+        self.course.issue(id, what)?;
         self.slots.insert(id.to_owned(), Slot::default());
         self.issued.push((id.to_owned(), work));
         Ok(())
     }
-}
-
-/// An error as the journal keeps it.
-pub(crate) fn fault(error: &Error) -> Fault {
-    Fault { code: error.code().as_str().to_owned(), detail: error.detail().to_owned() }
-}
-
-/// The error that a journal kept.
-pub(crate) fn fault_error(fault: &Fault) -> Error {
-    Error::new(Code::parse(&fault.code).unwrap_or(Code::RunFailed), fault.detail.clone())
 }
 
 /// A command that was asked for, as a future of its answer.

@@ -156,7 +156,7 @@ impl Kit {
                 let count = kit.there.run_step(&step);
                 kit.life.point().await;
                 if attempt <= failures {
-                    return Err(StepFault { detail: "no luck".into(), is_final: false });
+                    return Err(no_luck());
                 }
                 Ok(json(&format!("\"{step} run {count}\"")))
             }
@@ -263,6 +263,10 @@ impl Kit {
         let look = looks.then(|| Box::new(look) as Box<_>);
         Arc::new(Doer { send: Box::new(send), look, abort: Abort::Possible })
     }
+}
+
+fn no_luck() -> StepFault {
+    StepFault { detail: "no luck".into(), is_final: false, raised: None }
 }
 
 pub(crate) async fn sleep(port: &Port, ms: u64) -> Result<(), Error> {
