@@ -53,6 +53,8 @@ pub const RAISED_TRACE_BYTES_MAX: usize = 16 * 1024;
 pub const RAISED_ARGS_BYTES_MAX: usize = 16 * 1024;
 /// The class of an exception, with its module.
 pub const RAISED_KIND_BYTES_MAX: usize = 500;
+/// What a wait says to operators: it lies in the row of its run, which is rewritten often.
+pub const NOTE_BYTES_MAX: usize = 16 * 1024;
 /// Commands of one run that may be open at once: each is a task or a row while it lasts.
 pub const COMMANDS_OPEN_MAX: usize = 1_000;
 /// Entries of one journal: replay reads them all. A longer loop belongs into several runs.

@@ -50,6 +50,9 @@ pub struct WaitView {
     /// When it goes on by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// What the code says of it to whoever decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<Json>,
 }
 
 /// Who may advance a run.
@@ -237,7 +240,7 @@ fn fault_view(fault: &Fault) -> FaultView {
 
 fn wait_view(wait: &Wait, now: &Moment) -> WaitView {
     let until = wait.due.map(|due| time_of(due, now));
-    WaitView { id: wait.id.clone(), on: wait.on.to_string(), until }
+    WaitView { id: wait.id.clone(), on: wait.on.to_string(), until, note: wait.note.clone() }
 }
 
 fn held_view(lease: &Lease, now: &Moment) -> HeldView {

@@ -269,7 +269,7 @@ impl Player {
         }
         let waits = || {
             let due = (self.count % 2 == 0).then(|| At::from(now).plus(20_000));
-            vec![Wait { id: "s#0".into(), on: On::Signal("go".into()), due }]
+            vec![Wait { id: "s#0".into(), on: On::Signal("go".into()), due, note: None }]
         };
         match self.chance.up_to(4) {
             0 => {

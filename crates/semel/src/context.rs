@@ -91,7 +91,7 @@ impl Context {
         let id = self.port.next_id(&format!("signal {name}"));
         let name = name.to_owned();
         let what = format!("signal {name}");
-        self.port.command(id, what, Work::Wait { name, timeout_ms })
+        self.port.command(id, what, Work::Wait { name, timeout_ms, note: None })
     }
 
     /// Waits for all, at once. The results are in the order of the futures.

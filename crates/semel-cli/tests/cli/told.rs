@@ -65,3 +65,25 @@ fn the_trace_of_an_exception_is_told_once_below_the_attempt_that_raised_it() {
         assert!(told[5].contains("finished") && told[5].ends_with("(retries_exhausted)"), "{text}");
     });
 }
+
+async fn ask(port: Port) -> Result<Json, Error> {
+    let note = Some(Json::of(&json!({"ask": "ann", "sum": 40})).expect("JSON"));
+    let work = Work::Wait { name: "approve".into(), timeout_ms: None, note };
+    let word = port.command(port.next_id("signal approve"), "signal approve".into(), work).await?;
+    Ok(word.expect("no timeout"))
+}
+
+#[test]
+fn a_wait_tells_what_the_code_says_of_it() {
+    let world = World::new();
+    beside(&world, Arc::new(|port, _| Box::pin(ask(port))), || {
+        let id = world.start("shop", "e-1", "null");
+        let run = world.reaches(&id, "waiting");
+        assert_eq!(run["waits"][0]["note"], json!({"ask": "ann", "sum": 40}));
+        let text = world.semel(&["runs", "show", &id]).expect(0).stdout;
+        let waits = "It waits on signal approve (signal approve#0)";
+        let note = r#"{"ask":"ann","sum":40}"#;
+        let want = format!("{waits}\n  {note}\n  semel signals send {id} 'approve'");
+        assert!(text.contains(&want), "{text}");
+    });
+}

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::journal::{At, Raised};
+use crate::json::Json;
 use crate::time::{Steady, Wall};
 
 /// One run of a workflow.
@@ -65,6 +66,9 @@ pub struct Wait {
     /// When it goes on by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<At>,
+    /// What the code says of it to whoever decides. It changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Json>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -44,7 +44,7 @@ fn paused() -> (Run, Event) {
 }
 
 fn parked(on: On, due: Option<At>) -> Run {
-    run::park(&running(), 1, vec![Wait { id: "w#0".into(), on, due }]).unwrap()
+    run::park(&running(), 1, vec![Wait { id: "w#0".into(), on, due, note: None }]).unwrap()
 }
 
 fn check_one(run: &Run, last: Option<&Event>, want: &[&str]) {

@@ -73,7 +73,7 @@ impl Driver {
                 timers.set(id, due(id, *ms), Purpose::Sleep);
                 false
             }
-            Work::Wait { name, timeout_ms } => {
+            Work::Wait { name, timeout_ms, .. } => {
                 signals.push((id.clone(), name.clone()));
                 if let Some(ms) = timeout_ms {
                     timers.set(id, due(id, *ms), Purpose::Timeout);

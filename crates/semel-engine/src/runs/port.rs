@@ -13,6 +13,7 @@ use semel_core::derive;
 use semel_core::journal::{At, Raised};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
+use semel_core::limits;
 use semel_core::retry::Retry;
 use semel_core::run::course::{Course, Ordinals};
 use semel_core::time::Wall;
@@ -38,10 +39,25 @@ pub struct StepFault {
 
 /// What a command wants done.
 pub enum Work {
-    Step { run: StepFn, retry: Retry, exhausted: Exhausted },
-    Effect { call: Box<Call>, doer: Arc<Doer>, on_doubt: OnDoubt },
-    Sleep { ms: u64 },
-    Wait { name: String, timeout_ms: Option<u64> },
+    Step {
+        run: StepFn,
+        retry: Retry,
+        exhausted: Exhausted,
+    },
+    Effect {
+        call: Box<Call>,
+        doer: Arc<Doer>,
+        on_doubt: OnDoubt,
+    },
+    Sleep {
+        ms: u64,
+    },
+    /// The note is for operators: it is no part of what the command is.
+    Wait {
+        name: String,
+        timeout_ms: Option<u64>,
+        note: Option<Json>,
+    },
 }
 
 /// What becomes of a run when a step has used up its retries.
@@ -180,11 +196,22 @@ impl Desk {
     }
 
     fn issue(&mut self, id: &str, what: &str, work: Work) -> Result<(), Error> {
+        check_note(&work)?;
         self.course.issue(id, what)?;
         self.slots.insert(id.to_owned(), Slot::default());
         self.issued.push((id.to_owned(), work));
         Ok(())
     }
+}
+
+fn check_note(work: &Work) -> Result<(), Error> {
+    let Work::Wait { note: Some(note), .. } = work else { return Ok(()) };
+    let (bytes, most) = (note.text().len(), limits::NOTE_BYTES_MAX);
+    if bytes > most {
+        let text = format!("the note of a wait has {bytes} bytes, the most is {most}");
+        return Err(Error::new(Code::InputInvalid, text));
+    }
+    Ok(())
 }
 
 /// A command that was asked for, as a future of its answer.

@@ -280,7 +280,7 @@ pub(crate) async fn wait(
     timeout_ms: Option<u64>,
 ) -> Result<Option<Json>, Error> {
     let id = port.next_id(&format!("signal {name}"));
-    let work = Work::Wait { name: name.to_owned(), timeout_ms };
+    let work = Work::Wait { name: name.to_owned(), timeout_ms, note: None };
     port.command(id, format!("signal {name}"), work).await
 }
 

@@ -216,6 +216,9 @@ pub(super) fn print_waits(view: &RunView, printer: &Printer) {
     for wait in &view.waits {
         let until = wait.until.as_ref().map_or(String::new(), |until| format!(" until {until}"));
         printer.line(&plain(&format!("It waits on {}{until} ({})", wait.on, wait.id)));
+        for line in wait.note.iter().flat_map(|note| note.text().lines()) {
+            printer.line(&format!("  {}", plain(line)));
+        }
         if let Some(name) = wait.on.strip_prefix("signal ") {
             let command = format!("  semel signals send {} '{name}' --payload '{{…}}'", view.id);
             printer.line(&plain(&command));
