@@ -22,7 +22,7 @@ use semel_store::{Delivery, Inked};
 
 use super::held::{Alarm, Held};
 use super::ink::{Ink, Place};
-use super::port::{Body, Desk, Facts, Port, StepFault, Work, fault_error};
+use super::port::{Body, Desk, Facts, Port, StepFault, Work};
 use super::timers::{Purpose, Timers};
 use crate::commit::Stopped;
 use crate::{Engine, Error, lock};
@@ -236,7 +236,7 @@ impl Driver {
                         }
                         Ok(Some(read_value(&self.engine, &self.run.namespace, &value).await?))
                     }
-                    Answer::Fault(fault) => Err(fault_error(&fault)),
+                    Answer::Fault(fault) => Err(fault.into()),
                     Answer::Nothing => Ok(None),
                 };
                 lock(&self.desk).answer(&id, answer);
@@ -419,8 +419,7 @@ fn later(before: At, at: At) -> At {
 }
 
 pub(crate) fn pause(id: Option<String>, code: Code, detail: impl Into<String>) -> Halt {
-    let fault = Fault { code: code.as_str().to_owned(), detail: detail.into() };
-    Halt::Pause { id, fault }
+    Halt::Pause { id, fault: Fault::new(code, detail) }
 }
 
 /// Code that runs elsewhere gave up: for a reason of its own the run waits for an operator; when
