@@ -98,6 +98,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::RetryBeyondRetention
         | Code::ContractNeedsLook
         | Code::StepRepeated
+        | Code::ToolUndeclared
         | Code::StoreUrlInvalid => USAGE,
         Code::NotFound | Code::StoreMissing => NOT_FOUND,
         Code::InputChanged
@@ -127,6 +128,7 @@ fn exit_code(code: Code) -> u8 {
         Code::InProgress
         | Code::NotApplied
         | Code::RetriesExhausted
+        | Code::TimedOut
         | Code::StoreBusy
         | Code::StoreUnavailable => TRY_LATER,
         Code::RunFailed
@@ -136,6 +138,10 @@ fn exit_code(code: Code) -> u8 {
         | Code::ForeignAwait
         | Code::StepFailed
         | Code::Panicked
+        | Code::NotConfigured
+        | Code::Forked
+        | Code::NoIntent
+        | Code::WriteOutsideEffect
         | Code::TransactionTooLong
         | Code::TransactionFailed
         | Code::StoreFull

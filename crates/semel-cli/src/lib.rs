@@ -21,12 +21,17 @@ use print::Printer;
 
 /// Runs one command line and returns its exit code.
 pub fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
+    ExitCode::from(run_to_code(line))
+}
+
+/// Like [`run`], for a program that ends itself.
+pub fn run_to_code(line: impl IntoIterator<Item = OsString>) -> u8 {
     let args = match parse(line) {
         Ok(args) => args,
         Err(error) => {
             // Help and version are no mistakes; clap knows which stream each belongs to.
             let _ = error.print();
-            return ExitCode::from(u8::from(error.use_stderr()) * 2);
+            return u8::from(error.use_stderr()) * 2;
         }
     };
     start_logging();
@@ -35,14 +40,14 @@ pub fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             printer.error(&Failed::internal(format!("no runtime: {error}")));
-            return ExitCode::from(exit::OUR_FAULT);
+            return exit::OUR_FAULT;
         }
     };
     match runtime.block_on(commands::run(args, &printer)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(failed) => {
             printer.error(&failed);
-            ExitCode::from(failed.exit())
+            failed.exit()
         }
     }
 }

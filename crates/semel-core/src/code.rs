@@ -48,6 +48,12 @@ pub enum Code {
     TooMany,
     Panicked,
     WorkflowUnknown,
+    NotConfigured,
+    Forked,
+    NoIntent,
+    WriteOutsideEffect,
+    ToolUndeclared,
+    TimedOut,
     NoQuarantine,
     StoreBusy,
     StoreFull,
@@ -64,7 +70,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 56] = [
+    pub const ALL: [Code; 62] = [
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -109,6 +115,12 @@ impl Code {
         Code::TooMany,
         Code::Panicked,
         Code::WorkflowUnknown,
+        Code::NotConfigured,
+        Code::Forked,
+        Code::NoIntent,
+        Code::WriteOutsideEffect,
+        Code::ToolUndeclared,
+        Code::TimedOut,
         Code::NoQuarantine,
         Code::StoreBusy,
         Code::StoreFull,
@@ -170,6 +182,12 @@ impl Code {
             Code::TooMany => "too_many",
             Code::Panicked => "panicked",
             Code::WorkflowUnknown => "workflow_unknown",
+            Code::NotConfigured => "not_configured",
+            Code::Forked => "forked",
+            Code::NoIntent => "no_intent",
+            Code::WriteOutsideEffect => "write_outside_effect",
+            Code::ToolUndeclared => "tool_undeclared",
+            Code::TimedOut => "timed_out",
             Code::NoQuarantine => "no_quarantine",
             Code::StoreBusy => "store_busy",
             Code::StoreFull => "store_full",
@@ -222,9 +240,7 @@ impl Code {
             Code::VersionChanged => "look at the effect again, then decide",
             Code::AlreadySettled => "nothing to decide; `supersede` does the intent again",
             Code::AlreadySent => "an attempt was made; settle it with `semel effects resolve`",
-            Code::NotSettled => {
-                "settle the effect first; only done, failed or expired is superseded"
-            }
+            Code::NotSettled => "settle it first; only done, failed or expired is superseded",
             Code::NotFound => "check the action, the key and the namespace with `semel effects ls`",
             Code::TransactionUnsupported => "use a store that is a database in this process",
             Code::TransactionTooLong => "do the slow work before or after; all was undone",
@@ -245,6 +261,12 @@ impl Code {
             Code::TooMany => "use a bound (`ctx.map`), or consume what is waiting first",
             Code::Panicked => "correct the code, then `semel runs retry`",
             Code::WorkflowUnknown => "register the workflow with a worker of this process",
+            Code::NotConfigured => "open a `Semel` first; of several, choose one by `with app:`",
+            Code::Forked => "open it anew in the child, after the fork",
+            Code::NoIntent => "call it inside a function that is declared an effect",
+            Code::WriteOutsideEffect => "write inside an effect, under a key; nothing was sent",
+            Code::ToolUndeclared => "declare the tool an effect, or say that it only reads",
+            Code::TimedOut => "wait again, or longer; what was waited for may still come",
             Code::NoQuarantine => "see which one is open with `semel quarantine show`",
             Code::StoreBusy => "try again shortly; nothing was written",
             Code::StoreFull => "free disk space; nothing was acknowledged that is not durable",

@@ -7,7 +7,9 @@
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::code::Code;
 use crate::json::Json;
+use crate::limits;
 use crate::time::{Moment, Steady, Wall};
 
 /// The version of this shape. A journal that holds a newer one is refused.
@@ -199,6 +201,29 @@ impl Event {
         }
     }
 
+    /// The error that this event tells of, where it does.
+    pub fn fault(&self) -> Option<&Fault> {
+        match self {
+            Event::StepFailed { fault, .. }
+            | Event::Paused { fault, .. }
+            | Event::Step { result: Outcome::Fault(fault), .. }
+            | Event::Effect { result: Outcome::Fault(fault), .. }
+            | Event::Finished { end: Ending::Failed(fault) } => Some(fault),
+            Event::Step { .. }
+            | Event::Effect { .. }
+            | Event::Finished { .. }
+            | Event::Started { .. }
+            | Event::Taken { .. }
+            | Event::Planned { .. }
+            | Event::Fired { .. }
+            | Event::Received { .. }
+            | Event::TimedOut { .. }
+            | Event::Cancelling { .. }
+            | Event::Resumed { .. }
+            | Event::Skipped { .. } => None,
+        }
+    }
+
     /// The kind, as people read it.
     pub fn name(&self) -> &'static str {
         match self {
@@ -241,6 +266,49 @@ pub enum Outcome {
 pub struct Fault {
     pub code: String,
     pub detail: String,
+    /// The exception behind it, where the code is of a language that has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised: Option<Box<Raised>>,
+}
+
+impl Fault {
+    /// A fault without an exception.
+    pub fn new(code: Code, detail: impl Into<String>) -> Fault {
+        Fault { code: code.as_str().to_owned(), detail: detail.into(), raised: None }
+    }
+
+    /// The same fault, with the exception behind it.
+    pub fn with(self, raised: Option<Box<Raised>>) -> Fault {
+        Fault { raised, ..self }
+    }
+}
+
+/// An exception of another language, so that the code which waits for it gets the same one after a
+/// restart, and people see where it came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Raised {
+    /// Its class, as `module:QualName`.
+    pub kind: String,
+    /// What it is rebuilt from. `None`: it cannot be rebuilt, only told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub args: Option<Json>,
+    /// Where it was raised, for people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub trace: String,
+}
+
+impl Raised {
+    /// The same within the limits. Half of what rebuilds it would rebuild something else, so that
+    /// is kept whole or not at all; of a trace the end says most.
+    pub fn bounded(mut self) -> Raised {
+        let is_large = |args: &Json| args.text().len() > limits::RAISED_ARGS_BYTES_MAX;
+        let has_kind = self.kind.len() <= limits::RAISED_KIND_BYTES_MAX;
+        self.args = self.args.filter(|args| has_kind && !is_large(args));
+        self.kind.truncate(self.kind.floor_char_boundary(limits::RAISED_KIND_BYTES_MAX));
+        let over = self.trace.len().saturating_sub(limits::RAISED_TRACE_BYTES_MAX);
+        self.trace.drain(..self.trace.ceil_char_boundary(over));
+        self
+    }
 }
 
 /// How a run ended.
@@ -320,97 +388,4 @@ pub fn check_chain<'a>(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn texts() -> Vec<String> {
-        let at = At(Wall(7), Steady { boot: 1, ms: 9 });
-        let started = Event::Started {
-            workflow: "triage".into(),
-            input: Value::Json(Json::from_text("{\"n\": 1.0}").unwrap()),
-        };
-        let taken = Event::Taken { fence: 1, worker: "w".into(), release: "1".into() };
-        let fired = Event::Fired { id: "sleep#0".into(), what: "sleep 1s".into() };
-        [started, taken, fired]
-            .into_iter()
-            .map(|event| encode(&Entry { format: FORMAT, at, event }))
-            .collect()
-    }
-
-    fn chain() -> Vec<(u64, Link, String)> {
-        let mut link = Link::of_run("default", "r");
-        let mut chain = Vec::new();
-        for (seq, text) in texts().into_iter().enumerate() {
-            link = link.then(&text);
-            chain.push((seq as u64, link, text));
-        }
-        chain
-    }
-
-    fn check(chain: &[(u64, Link, String)]) -> Result<Link, String> {
-        let entries = chain.iter().map(|(seq, link, text)| (*seq, *link, text.as_str()));
-        check_chain(Link::of_run("default", "r"), entries)
-    }
-
-    #[test]
-    fn entries_read_back_byte_for_byte() {
-        for text in texts() {
-            assert_eq!(decode(&text).map(|entry| encode(&entry)), Ok(text));
-        }
-        assert!(texts()[0].contains("{\"n\": 1.0}"), "{}", texts()[0]);
-    }
-
-    /// The stored form is frozen: an entry of today must be readable for ever.
-    #[test]
-    fn the_form_at_rest_is_frozen() {
-        let head = r#"{"v":1,"at":[7,{"boot":1,"ms":9}],"event":"#;
-        let event = r#"{"fired":{"id":"sleep#0","what":"sleep 1s"}}}"#;
-        assert_eq!(texts()[2], format!("{head}{event}"));
-        let last = check(&chain()).unwrap();
-        assert_eq!(format!("{:02x}{:02x}", last.0[0], last.0[1]), "c71c");
-    }
-
-    #[test]
-    fn a_newer_entry_is_refused() {
-        let newer = texts()[2].replacen("\"v\":1", "\"v\":2", 1);
-        assert!(decode(&newer).unwrap_err().contains("format 2"));
-        assert!(decode("{}").is_err());
-    }
-
-    #[test]
-    fn inv_i11_editing_dropping_or_swapping_an_entry_breaks_the_chain() {
-        assert!(check(&chain()).is_ok());
-        for place in 0..3 {
-            let mut edited = chain();
-            edited[place].2 = edited[place].2.replacen("7", "8", 1);
-            assert!(check(&edited).is_err(), "edit {place}");
-            let mut dropped = chain();
-            dropped.remove(place);
-            assert_eq!(check(&dropped).is_err(), place < 2, "drop {place}");
-        }
-        let mut swapped = chain();
-        swapped.swap(1, 2);
-        assert!(check(&swapped).is_err());
-        let entries = chain();
-        let entries = entries.iter().map(|(seq, link, text)| (*seq, *link, text.as_str()));
-        assert!(check_chain(Link::of_run("default", "other"), entries).is_err());
-    }
-
-    #[test]
-    fn a_due_time_counts_on_the_steady_clock_and_after_a_reboot_on_the_wall() {
-        let due = At(Wall(1_000), Steady { boot: 1, ms: 50 }).plus(100);
-        let now = |wall, boot, ms| Moment {
-            wall: Wall(wall),
-            steady: Steady { boot, ms },
-            wall_is_behind: false,
-        };
-        assert!(!due.is_reached(&now(9_999, 1, 149)), "a wall clock that jumps fires nothing");
-        assert!(due.is_reached(&now(0, 1, 150)));
-        assert!(!due.is_reached(&now(1_099, 2, 9_999)));
-        assert!(due.is_reached(&now(1_100, 2, 0)));
-        assert_eq!(due.on_steady(&now(1_000, 2, 7)), Steady { boot: 2, ms: 107 });
-        assert_eq!(due.elapsed_ms(&now(9_999, 1, 151)), 1);
-        assert_eq!(due.elapsed_ms(&now(1_102, 2, 9_999)), 2);
-        assert_eq!(due.elapsed_ms(&now(0, 2, 0)), 0);
-    }
-}
+mod tests;

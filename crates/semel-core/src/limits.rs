@@ -46,6 +46,15 @@ pub const TRANSACTION_MS_MAX: u64 = 1_000;
 
 /// A value in a journal; a larger one goes into a blob beside it, so that replay stays quick.
 pub const INLINE_BYTES_MAX: usize = 256 * 1024;
+/// The trace of an exception in a journal: some hundred frames, of which the last are kept. The one
+/// thing that is cut: nobody but people reads it.
+pub const RAISED_TRACE_BYTES_MAX: usize = 16 * 1024;
+/// What an exception is rebuilt from: a message and a few values. With more it is only told.
+pub const RAISED_ARGS_BYTES_MAX: usize = 16 * 1024;
+/// The class of an exception, with its module.
+pub const RAISED_KIND_BYTES_MAX: usize = 500;
+/// What a wait says to operators: it lies in the row of its run, which is rewritten often.
+pub const NOTE_BYTES_MAX: usize = 16 * 1024;
 /// Commands of one run that may be open at once: each is a task or a row while it lasts.
 pub const COMMANDS_OPEN_MAX: usize = 1_000;
 /// Entries of one journal: replay reads them all. A longer loop belongs into several runs.

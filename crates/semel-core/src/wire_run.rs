@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::code::Code;
-use crate::journal::{At, Ending, Entry, Event, Fault, Link, Outcome};
+use crate::journal::{At, Ending, Entry, Event, Fault, Link, Raised};
 use crate::json::Json;
 use crate::run::{Cancel, Lease, Pause, Run, Wait};
 use crate::time::Moment;
@@ -50,6 +50,9 @@ pub struct WaitView {
     /// When it goes on by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
+    /// What the code says of it to whoever decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<Json>,
 }
 
 /// Who may advance a run.
@@ -144,6 +147,9 @@ pub struct EntryView {
 pub struct FaultView {
     pub code: String,
     pub detail: String,
+    /// The exception behind it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raised: Option<Box<Raised>>,
 }
 
 /// Shows a run as it is at a moment, without its history.
@@ -182,6 +188,7 @@ pub fn entry_view(seq: u64, entry: &Entry, value: Option<Json>) -> EntryView {
         at: rfc3339(entry.at.0),
         kind: event.name(),
         id: event.id().map(str::to_owned),
+        fault: event.fault().map(fault_view),
         value,
         ..EntryView::default()
     };
@@ -190,20 +197,16 @@ pub fn entry_view(seq: u64, entry: &Entry, value: Option<Json>) -> EntryView {
         Event::Taken { fence, worker, release } => {
             EntryView { fence: Some(fence), worker: Some(worker), release: Some(release), ..view }
         }
-        Event::Step { what, attempts, result, .. } => {
-            let fault = outcome_fault(&result);
-            EntryView { what: Some(what), attempts: Some(attempts), fault, ..view }
+        Event::Step { what, attempts, .. } => {
+            EntryView { what: Some(what), attempts: Some(attempts), ..view }
         }
-        Event::StepFailed { what, attempt, fault, retry_at, .. } => EntryView {
+        Event::StepFailed { what, attempt, retry_at, .. } => EntryView {
             what: Some(what),
             attempt: Some(attempt),
-            fault: Some(fault_view(&fault)),
             retry_at: retry_at.map(|at| rfc3339(at.0)),
             ..view
         },
-        Event::Effect { what, result, repeat, .. } => {
-            EntryView { what: Some(what), fault: outcome_fault(&result), repeat, ..view }
-        }
+        Event::Effect { what, repeat, .. } => EntryView { what: Some(what), repeat, ..view },
         Event::Planned { what, .. } | Event::Fired { what, .. } | Event::TimedOut { what, .. } => {
             EntryView { what: Some(what), ..view }
         }
@@ -215,7 +218,7 @@ pub fn entry_view(seq: u64, entry: &Entry, value: Option<Json>) -> EntryView {
         | Event::Skipped { actor, reason, .. } => {
             EntryView { actor: Some(actor), reason: Some(reason), ..view }
         }
-        Event::Paused { fault, .. } => EntryView { fault: Some(fault_view(&fault)), ..view },
+        Event::Paused { .. } => view,
         Event::Finished { end } => finished(&end, view),
     }
 }
@@ -223,29 +226,21 @@ pub fn entry_view(seq: u64, entry: &Entry, value: Option<Json>) -> EntryView {
 fn finished(end: &Ending, view: EntryView) -> EntryView {
     match end {
         Ending::Done(_) => EntryView { end: Some("done"), ..view },
-        Ending::Failed(fault) => {
-            EntryView { end: Some("failed"), fault: Some(fault_view(fault)), ..view }
-        }
+        Ending::Failed(_) => EntryView { end: Some("failed"), ..view },
         Ending::Cancelled(reason) => {
             EntryView { end: Some("cancelled"), reason: Some(reason.clone()), ..view }
         }
     }
 }
 
-fn outcome_fault(outcome: &Outcome) -> Option<FaultView> {
-    match outcome {
-        Outcome::Value(_) => None,
-        Outcome::Fault(fault) => Some(fault_view(fault)),
-    }
-}
-
 fn fault_view(fault: &Fault) -> FaultView {
-    FaultView { code: fault.code.clone(), detail: fault.detail.clone() }
+    let Fault { code, detail, raised } = fault.clone();
+    FaultView { code, detail, raised }
 }
 
 fn wait_view(wait: &Wait, now: &Moment) -> WaitView {
     let until = wait.due.map(|due| time_of(due, now));
-    WaitView { id: wait.id.clone(), on: wait.on.to_string(), until }
+    WaitView { id: wait.id.clone(), on: wait.on.to_string(), until, note: wait.note.clone() }
 }
 
 fn held_view(lease: &Lease, now: &Moment) -> HeldView {

@@ -2,6 +2,7 @@
 
 use semel_core::code::Code;
 use semel_core::effect::Refusal;
+use semel_core::journal::{Fault, Raised};
 use semel_core::json::JsonInvalid;
 use semel_core::key::{KeyInvalid, NameInvalid};
 use semel_core::run;
@@ -16,12 +17,14 @@ pub struct Error {
     retry_after_ms: Option<u64>,
     /// The caller's own retries are used up: more of them may help.
     is_exhausted: bool,
+    raised: Option<Box<Raised>>,
 }
 
 impl Error {
     /// An error of our own.
     pub fn new(code: Code, detail: impl Into<String>) -> Error {
-        Error { code, detail: detail.into(), retry_after_ms: None, is_exhausted: false }
+        let detail = detail.into();
+        Error { code, detail, retry_after_ms: None, is_exhausted: false, raised: None }
     }
 
     pub(crate) fn exhausted(code: Code, detail: impl Into<String>) -> Error {
@@ -30,6 +33,16 @@ impl Error {
 
     pub(crate) fn is_exhausted(&self) -> bool {
         self.is_exhausted
+    }
+
+    /// The same error, with the exception that is behind it. The journal keeps both.
+    pub fn with_raised(self, raised: Raised) -> Error {
+        Error { raised: Some(Box::new(raised.bounded())), ..self }
+    }
+
+    /// The exception of user code behind this error, as it was raised, perhaps before a restart.
+    pub fn raised(&self) -> Option<&Raised> {
+        self.raised.as_deref()
     }
 
     /// The stable code.
@@ -48,6 +61,21 @@ impl Error {
     }
 }
 
+/// An error as the journal keeps it.
+impl From<&Error> for Fault {
+    fn from(error: &Error) -> Fault {
+        Fault::new(error.code, error.detail.clone()).with(error.raised.clone())
+    }
+}
+
+/// The error that a journal kept.
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        let code = Code::parse(&fault.code).unwrap_or(Code::RunFailed);
+        Error { raised: fault.raised, ..Error::new(code, fault.detail) }
+    }
+}
+
 impl std::fmt::Display for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({})", self.detail, self.code)
@@ -58,12 +86,8 @@ impl std::error::Error for Error {}
 
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Error {
-        Error {
-            code: refusal.code(),
-            detail: refusal.to_string(),
-            retry_after_ms: refusal.retry_after_ms(),
-            is_exhausted: false,
-        }
+        let retry_after_ms = refusal.retry_after_ms();
+        Error { retry_after_ms, ..Error::new(refusal.code(), refusal.to_string()) }
     }
 }
 

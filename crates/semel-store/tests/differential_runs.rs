@@ -234,7 +234,7 @@ impl Player {
             3 => ("renew", run::renew(run, fence, 30_000, now).ok()?),
             4 => {
                 let (code, detail) = ("stopped".into(), "why".into());
-                let pause = Pause { id: None, code, detail, at: now.wall };
+                let pause = Pause { id: None, code, detail, raised: None, at: now.wall };
                 ("pause", run::pause(run, fence, pause).ok()?)
             }
             5 => ("cancel", run::cancel(run, "ann", "no", now).ok()??),
@@ -269,7 +269,7 @@ impl Player {
         }
         let waits = || {
             let due = (self.count % 2 == 0).then(|| At::from(now).plus(20_000));
-            vec![Wait { id: "s#0".into(), on: On::Signal("go".into()), due }]
+            vec![Wait { id: "s#0".into(), on: On::Signal("go".into()), due, note: None }]
         };
         match self.chance.up_to(4) {
             0 => {

@@ -91,7 +91,7 @@ impl Context {
         let id = self.port.next_id(&format!("signal {name}"));
         let name = name.to_owned();
         let what = format!("signal {name}");
-        self.port.command(id, what, Work::Wait { name, timeout_ms })
+        self.port.command(id, what, Work::Wait { name, timeout_ms, note: None })
     }
 
     /// Waits for all, at once. The results are in the order of the futures.
@@ -233,10 +233,12 @@ where
             let value = ran.await.map_err(|failure| StepFault {
                 is_final: failure.is_final(),
                 detail: failure.reason().to_owned(),
+                raised: None,
             })?;
             let unfit = |error: semel_core::json::JsonInvalid| StepFault {
                 detail: format!("the value cannot be stored: {error}"),
                 is_final: true,
+                raised: None,
             };
             Json::of(&value).map_err(unfit)
         })

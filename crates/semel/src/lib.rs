@@ -74,6 +74,7 @@ pub use transaction::Transaction;
 pub use worker::{Worker, Working};
 
 pub use semel_core::code::Code;
+pub use semel_core::journal::Raised;
 pub use semel_core::json::Json;
 pub use semel_core::key::{Action, Address, IntoKey, Key, Namespace};
 pub use semel_core::recipes as keys;

@@ -36,6 +36,11 @@ impl Semel {
         Ok(Semel { namespace: Namespace::new(name)?, ..self.clone() })
     }
 
+    /// The namespace it works in.
+    pub fn namespace_of(&self) -> &Namespace {
+        &self.namespace
+    }
+
     /// Declares one effect: the kind of thing that must happen once per key.
     pub fn effect(&self, action: &str) -> Effect<'_> {
         Effect::new(self, action)

@@ -137,14 +137,24 @@ impl RunHandle {
         identity: &str,
         payload: &T,
     ) -> Result<Signalled, Error> {
-        let signal = Signal {
-            namespace: self.namespace.clone(),
-            run: self.id.clone(),
-            name: name.to_owned(),
-            identity: Some(identity.to_owned()),
-            payload: Json::of(payload)?,
-        };
+        self.deliver(name, Some(identity.to_owned()), Json::of(payload)?).await
+    }
+
+    /// Sends a signal of JSON; without an identity each is a new one.
+    pub async fn deliver(
+        &self,
+        name: &str,
+        identity: Option<String>,
+        payload: Json,
+    ) -> Result<Signalled, Error> {
+        let (namespace, run) = (self.namespace.clone(), self.id.clone());
+        let signal = Signal { namespace, run, name: name.to_owned(), identity, payload };
         self.engine.signal(signal).await
+    }
+
+    /// The time by which the run is judged.
+    pub fn now(&self) -> semel_core::time::Moment {
+        self.engine.store().ground().now
     }
 
     /// Lets a paused run try again what it could not do.

@@ -16,6 +16,7 @@ mod runs;
 mod shows;
 mod stages;
 mod steering;
+mod told;
 
 use std::fs;
 use std::future::Future;

@@ -111,14 +111,14 @@ pub struct Divergence {
 impl Course {
     /// Notes a command. Refused when the author's own id was used before, or too many are open.
     pub fn issue(&mut self, id: &str, what: &str) -> Result<(), Fault> {
-        let fault = |code: Code, detail: String| Fault { code: code.as_str().to_owned(), detail };
         if self.open.len() >= limits::COMMANDS_OPEN_MAX {
             let text = format!("more than {} commands are open", limits::COMMANDS_OPEN_MAX);
-            return Err(fault(Code::TooMany, text));
+            return Err(Fault::new(Code::TooMany, text));
         }
         let is_named = !id.contains('#');
         if is_named && !self.named.insert(id.to_owned()) {
-            return Err(fault(Code::StepRepeated, format!("the id `{id}` was used before")));
+            let text = format!("the id `{id}` was used before");
+            return Err(Fault::new(Code::StepRepeated, text));
         }
         let issued = Issued {
             what: what.to_owned(),
@@ -295,7 +295,7 @@ mod tests {
     #[test]
     fn failed_attempts_are_counted_until_an_operator_lets_the_run_go_on() {
         let mut course = issued(&[("a#0", "step")]);
-        let fault = Fault { code: "step_failed".into(), detail: "no".into() };
+        let fault = Fault::new(Code::StepFailed, "no");
         let failed = |attempt, retry_at| Event::StepFailed {
             id: "a#0".into(),
             what: "step".into(),

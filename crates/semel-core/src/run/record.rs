@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::journal::At;
+use crate::journal::{At, Raised};
+use crate::json::Json;
 use crate::time::{Steady, Wall};
 
 /// One run of a workflow.
@@ -65,6 +66,9 @@ pub struct Wait {
     /// When it goes on by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due: Option<At>,
+    /// What the code says of it to whoever decides. It changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<Json>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +93,9 @@ pub struct Pause {
     pub id: Option<String>,
     pub code: String,
     pub detail: String,
+    /// The exception behind it: whoever asks for the result gets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised: Option<Box<Raised>>,
     pub at: Wall,
 }
 

@@ -86,7 +86,8 @@ pub fn skip(
 pub fn fail(run: &Run, actor: &str, reason: &str, now: &Moment) -> Result<Steered, Refusal> {
     paused(run)?;
     let pause = run.paused.as_ref().expect("it is paused");
-    let fault = Fault { code: pause.code.clone(), detail: pause.detail.clone() };
+    let (code, detail) = (pause.code.clone(), pause.detail.clone());
+    let fault = Fault { code, detail, raised: pause.raised.clone() };
     let end = crate::journal::Ending::Failed(fault);
     let events = vec![resumed(actor, reason), Event::Finished { end }];
     let ended = Some(Ended { how: How::Failed, at: now.wall });

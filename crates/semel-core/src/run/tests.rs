@@ -31,12 +31,12 @@ fn running() -> Run {
 
 fn wait(due: Option<i64>) -> Wait {
     let due = due.map(|ms| At::from(&at(ms)));
-    Wait { id: "s#0".into(), on: On::Signal("approve".into()), due }
+    Wait { id: "s#0".into(), on: On::Signal("approve".into()), due, note: None }
 }
 
 fn stop() -> Pause {
     let (code, detail) = ("diverged".into(), "no".into());
-    Pause { id: Some("s#0".into()), code, detail, at: Wall(0) }
+    Pause { id: Some("s#0".into()), code, detail, raised: None, at: Wall(0) }
 }
 
 /// One run in each state, with its state, `wake_at` and `waits_on`.
@@ -238,4 +238,20 @@ fn the_machine_is_drawn() {
     }
     let stored = std::fs::read_to_string(path).unwrap_or_default();
     assert_eq!(stored, page, "run the tests of semel-core with UPDATE_DOCS=1");
+}
+
+/// Rows from before waits had notes and pauses exceptions have no such members, and get none.
+#[test]
+fn a_note_and_an_exception_are_members_that_may_be_missing() {
+    for bare in [park(&running(), 1, vec![wait(None)]), pause(&running(), 1, stop())] {
+        let bare = bare.unwrap();
+        let text = encode(&bare);
+        assert!(!text.contains("note") && !text.contains("raised"), "{text}");
+        assert_eq!(decode(&text, bare.version), Ok(bare));
+    }
+    let note = Json::from_text("{\"ask\":  \"ann\"}").ok();
+    let noted = park(&running(), 1, vec![Wait { note, ..wait(None) }]).unwrap();
+    let text = encode(&noted);
+    assert!(text.contains(r#""on":{"signal":"approve"},"note":{"ask":  "ann"}"#), "{text}");
+    assert_eq!(decode(&text, noted.version), Ok(noted));
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::code::Code;
 use crate::journal::{At, Fault, Value};
 use crate::json::Json;
 use crate::key::{Action, Address, Key, Namespace};
@@ -36,14 +37,14 @@ fn ended(how: How) -> Run {
 }
 
 fn paused() -> (Run, Event) {
-    let fault = Fault { code: "diverged".into(), detail: "no".into() };
+    let fault = Fault::new(Code::Diverged, "no");
     let (code, detail) = (fault.code.clone(), fault.detail.clone());
-    let pause = Pause { id: None, code, detail, at: Wall(5) };
+    let pause = Pause { id: None, code, detail, raised: None, at: Wall(5) };
     (run::pause(&running(), 1, pause).unwrap(), Event::Paused { id: None, fault })
 }
 
 fn parked(on: On, due: Option<At>) -> Run {
-    run::park(&running(), 1, vec![Wait { id: "w#0".into(), on, due }]).unwrap()
+    run::park(&running(), 1, vec![Wait { id: "w#0".into(), on, due, note: None }]).unwrap()
 }
 
 fn check_one(run: &Run, last: Option<&Event>, want: &[&str]) {

@@ -22,7 +22,7 @@ use semel_store::{Delivery, Inked};
 
 use super::held::{Alarm, Held};
 use super::ink::{Ink, Place};
-use super::port::{Body, Desk, Facts, Port, StepFault, Work, fault_error};
+use super::port::{Body, Desk, Facts, Port, StepFault, Work};
 use super::timers::{Purpose, Timers};
 use crate::commit::Stopped;
 use crate::{Engine, Error, lock};
@@ -80,6 +80,16 @@ pub(crate) enum Happened {
     Touched,
     /// The body was woken by something that is not ours.
     Foreign,
+}
+
+/// How the code was left by a poll.
+enum Polled {
+    /// It ended, or waits for answers only.
+    Rests,
+    /// It woke itself meanwhile.
+    Again,
+    /// It runs in another thread.
+    Away,
 }
 
 pub(crate) struct Driver {
@@ -207,7 +217,7 @@ impl Driver {
         if let Event::Started { input, .. } = &event {
             let input = read_value(&self.engine, &self.run.namespace, input).await?;
             lock(&self.desk).now = Some(at);
-            return self.begin_body(input);
+            return self.begin_body(input).await;
         }
         let delivered = {
             let mut desk = lock(&self.desk);
@@ -226,11 +236,11 @@ impl Driver {
                         }
                         Ok(Some(read_value(&self.engine, &self.run.namespace, &value).await?))
                     }
-                    Answer::Fault(fault) => Err(fault_error(&fault)),
+                    Answer::Fault(fault) => Err(fault.into()),
                     Answer::Nothing => Ok(None),
                 };
                 lock(&self.desk).answer(&id, answer);
-                self.poll_body()
+                self.poll_body().await
             }
         }
     }
@@ -278,7 +288,7 @@ impl Driver {
         self.unstarted.retain(|open| open != id);
     }
 
-    fn begin_body(&mut self, input: Json) -> Result<(), Halt> {
+    async fn begin_body(&mut self, input: Json) -> Result<(), Halt> {
         let unknown =
             || Error::new(Code::WorkflowUnknown, "no worker here has the code of the run");
         let make = self.make.clone().ok_or_else(unknown)?;
@@ -286,43 +296,68 @@ impl Driver {
         // Making the future runs user code, too.
         let made = in_body(|| catch_unwind(AssertUnwindSafe(|| make(port, input))));
         self.body = Some(made.map_err(|_| panicked())?);
-        self.poll_body()
+        self.poll_body().await
     }
 
     /// Polls the code until it waits for answers only.
-    fn poll_body(&mut self) -> Result<(), Halt> {
-        let Some(body) = self.body.as_mut() else { return Ok(()) };
+    async fn poll_body(&mut self) -> Result<(), Halt> {
         for _ in 0..limits::POLLS_MAX {
-            self.alarm.take();
-            let mut context = Context::from_waker(&self.waker);
-            let polled =
-                in_body(|| catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(&mut context))));
-            let ready = polled.map_err(|_| panicked())?;
-            let mut desk = lock(&self.desk);
-            let asked_at = desk.now.expect("a body runs after its run was started");
-            for (id, work) in desk.issued.drain(..) {
-                self.unstarted.push_back(id.clone());
-                if matches!(work, Work::Sleep { .. } | Work::Wait { .. }) {
-                    self.asked.insert(id.clone(), asked_at);
-                }
-                self.works.insert(id, work);
+            match self.poll_once()? {
+                Polled::Rests => return Ok(()),
+                Polled::Again => {}
+                Polled::Away => self.wait_for_code().await?,
             }
-            drop(desk);
-            if let Poll::Ready(outcome) = ready {
-                self.body = None;
-                self.outcome = Some(outcome);
-                return Ok(());
-            }
-            if self.alarm.take() {
-                continue;
-            }
-            if lock(&self.desk).course.open_count() == 0 {
-                return Err(foreign());
-            }
-            return Ok(());
         }
         let text = format!("the body did not come to rest after {} polls", limits::POLLS_MAX);
         Err(pause(None, Code::ForeignAwait, text))
+    }
+
+    fn poll_once(&mut self) -> Result<Polled, Halt> {
+        let Some(body) = self.body.as_mut() else { return Ok(Polled::Rests) };
+        self.alarm.take();
+        let mut context = Context::from_waker(&self.waker);
+        let polled =
+            in_body(|| catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(&mut context))));
+        let ready = polled.map_err(|_| panicked())?;
+        let mut desk = lock(&self.desk);
+        let asked_at = desk.now.expect("a body runs after its run was started");
+        for (id, work) in desk.issued.drain(..) {
+            self.unstarted.push_back(id.clone());
+            if matches!(work, Work::Sleep { .. } | Work::Wait { .. }) {
+                self.asked.insert(id.clone(), asked_at);
+            }
+            self.works.insert(id, work);
+        }
+        if let Some(error) = desk.given_up.take() {
+            return Err(halt(&error));
+        }
+        if let Poll::Ready(outcome) = ready {
+            self.body = None;
+            self.outcome = Some(outcome);
+            return Ok(Polled::Rests);
+        }
+        if desk.is_away {
+            return Ok(Polled::Away);
+        }
+        if self.alarm.take() {
+            return Ok(Polled::Again);
+        }
+        if desk.course.open_count() == 0 {
+            return Err(foreign());
+        }
+        Ok(Polled::Rests)
+    }
+
+    /// Waits for code that runs elsewhere. What was written down meanwhile is on its way.
+    async fn wait_for_code(&mut self) -> Result<(), Halt> {
+        poll_fn(|context| {
+            if let Poll::Ready(Err(stopped)) = self.ink.poll(context) {
+                return Poll::Ready(Err(Halt::from(stopped)));
+            }
+            self.alarm.register(context);
+            if self.alarm.take() { Poll::Ready(Ok(())) } else { Poll::Pending }
+        })
+        .await
     }
 
     /// Waits for the next thing to happen.
@@ -384,8 +419,16 @@ fn later(before: At, at: At) -> At {
 }
 
 pub(crate) fn pause(id: Option<String>, code: Code, detail: impl Into<String>) -> Halt {
-    let fault = Fault { code: code.as_str().to_owned(), detail: detail.into() };
-    Halt::Pause { id, fault }
+    Halt::Pause { id, fault: Fault::new(code, detail) }
+}
+
+/// Code that runs elsewhere gave up: for a reason of its own the run waits for an operator; when
+/// it is only gone, another worker goes on.
+fn halt(error: &Error) -> Halt {
+    match error.code() {
+        Code::StoreUnavailable => Halt::Failed(error.clone()),
+        code => pause(None, code, error.detail()),
+    }
 }
 
 pub(crate) fn foreign() -> Halt {

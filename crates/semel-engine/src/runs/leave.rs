@@ -13,7 +13,7 @@ use semel_store::{Batch, Inked, Write};
 
 use super::drive::{Driver, Halt};
 use super::held::Left;
-use super::port::fault;
+use super::port::Work;
 use super::timers::Purpose;
 use crate::call::is_passing;
 use crate::commit::{Patience, Stopped};
@@ -193,7 +193,7 @@ impl Driver {
         let outcome = self.outcome.take().expect("the code has returned");
         let (how, ending) = match &outcome {
             Ok(value) => (How::Done, Ending::Done(self.ink.value(value.clone()))),
-            Err(error) => (How::Failed, Ending::Failed(fault(error))),
+            Err(error) => (How::Failed, Ending::Failed(error.into())),
         };
         self.end(how, ending, outcome).await.map(Some)
     }
@@ -214,10 +214,10 @@ impl Driver {
     /// The run stands still until an operator decides. Attempts under way settle by themselves.
     async fn pause(&mut self, id: Option<String>, fault: Fault) -> Result<Left, Halt> {
         let fence = self.fence;
-        let Fault { code, detail } = fault.clone();
+        let Fault { code, detail, raised } = fault.clone();
         tracing::warn!(run = %self.run.id, %code, "paused");
         let at = self.engine.store().ground().now.wall;
-        let paused = Pause { id: id.clone(), code, detail, at };
+        let paused = Pause { id: id.clone(), code, detail, raised, at };
         self.leave(Some(Event::Paused { id, fault }), |run, _| {
             run::pause(run, fence, paused.clone())
         })
@@ -268,14 +268,18 @@ impl Driver {
         let mut waits: Vec<Wait> = Vec::new();
         for (id, name) in &self.signals {
             let due = self.timers.find(id).map(|timer| timer.due);
-            waits.push(Wait { id: id.clone(), on: On::Signal(name.clone()), due });
+            let note = match &self.works[id] {
+                Work::Wait { note, .. } => note.clone(),
+                Work::Step { .. } | Work::Effect { .. } | Work::Sleep { .. } => None,
+            };
+            waits.push(Wait { id: id.clone(), on: On::Signal(name.clone()), due, note });
         }
         let mut writes = Vec::new();
         for timer in self.timers.all() {
             let (id, due) = (timer.id.clone(), Some(timer.due));
             match timer.purpose {
-                Purpose::Sleep => waits.push(Wait { id, on: On::Timer, due }),
-                Purpose::Retry => waits.push(Wait { id, on: On::Retry, due }),
+                Purpose::Sleep => waits.push(Wait { id, on: On::Timer, due, note: None }),
+                Purpose::Retry => waits.push(Wait { id, on: On::Retry, due, note: None }),
                 Purpose::Again | Purpose::Someday => {
                     let is_sure = timer.purpose == Purpose::Someday;
                     let Some((wait, write)) = self.wait_for_effect(id, due, is_sure).await? else {
@@ -333,7 +337,7 @@ impl Driver {
         // Whoever settles it wakes the run: then there is nothing to look at by time.
         let due = if waiting.is_some() && is_sure { None } else { due };
         let (action, key) = (address.action.as_str().to_owned(), address.key.as_str().to_owned());
-        let wait = Wait { id, on: On::Effect { action, key }, due };
+        let wait = Wait { id, on: On::Effect { action, key }, due, note: None };
         Ok(Some((wait, waiting.map(|effect| Write::effect(&effect, &now)))))
     }
 
@@ -374,7 +378,7 @@ impl Driver {
         if self.run.cancel.is_none() {
             let error = Error::new(Code::DeadlinePassed, reason);
             return self
-                .end(How::Failed, Ending::Failed(fault(&error)), Err(error))
+                .end(How::Failed, Ending::Failed((&error).into()), Err(error))
                 .await
                 .map(Some);
         }

@@ -12,7 +12,7 @@ use semel_core::run::course::Issued;
 use semel_store::Write;
 
 use super::drive::{Driver, Halt, Happened, foreign, pause};
-use super::port::{Exhausted, OnDoubt, StepFault, Work, fault};
+use super::port::{Exhausted, OnDoubt, StepFault, Work};
 use super::timers::Purpose;
 use crate::call::{Guard, is_passing};
 use crate::{Error, lock};
@@ -73,7 +73,7 @@ impl Driver {
                 timers.set(id, due(id, *ms), Purpose::Sleep);
                 false
             }
-            Work::Wait { name, timeout_ms } => {
+            Work::Wait { name, timeout_ms, .. } => {
                 signals.push((id.clone(), name.clone()));
                 if let Some(ms) = timeout_ms {
                     timers.set(id, due(id, *ms), Purpose::Timeout);
@@ -120,7 +120,10 @@ impl Driver {
         let run = run.clone();
         let attempt = async move {
             let attempt = AssertUnwindSafe(async { run(failed + 1).await });
-            let panicked = || StepFault { detail: "the step panicked".into(), is_final: false };
+            let panicked = || {
+                let detail = "the step panicked".into();
+                StepFault { detail, is_final: false, raised: None }
+            };
             let result = attempt.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
             Happened::Stepped { id, result }
         };
@@ -160,12 +163,10 @@ impl Driver {
             Err(fault) => fault,
         };
         let what = known.what.clone();
-        let failure = |code: Code, detail: &str| Fault {
-            code: code.as_str().to_owned(),
-            detail: detail.to_owned(),
-        };
+        let raised = fault.raised.map(|raised| Box::new(raised.bounded()));
+        let kept = Fault::new(Code::StepFailed, fault.detail.clone()).with(raised.clone());
         if fault.is_final {
-            let result = Outcome::Fault(failure(Code::StepFailed, &fault.detail));
+            let result = Outcome::Fault(kept);
             self.happen(Event::Step { id, what, attempts, result }).await?;
             return Ok(());
         }
@@ -177,7 +178,6 @@ impl Driver {
         let elapsed_ms = known.first_failed.map_or(0, |at| at.elapsed_ms(&now));
         let delay_ms = retry.delay_ms(attempts, elapsed_ms, self.engine.jitter());
         let retry_at = delay_ms.map(|ms| At::from(&now).plus(ms));
-        let kept = failure(Code::StepFailed, &fault.detail);
         let failed = Event::StepFailed {
             id: id.clone(),
             what: what.clone(),
@@ -191,10 +191,11 @@ impl Driver {
             return Ok(());
         }
         let detail = format!("failed {attempts} times, at last: {}", fault.detail);
+        let fault = Fault::new(Code::RetriesExhausted, detail).with(raised);
         match exhausted {
-            Exhausted::Pause => Err(pause(Some(id), Code::RetriesExhausted, detail)),
+            Exhausted::Pause => Err(Halt::Pause { id: Some(id), fault }),
             Exhausted::Fail => {
-                let result = Outcome::Fault(failure(Code::RetriesExhausted, &detail));
+                let result = Outcome::Fault(fault);
                 self.happen(Event::Step { id, what, attempts, result }).await.map(|_| ())
             }
         }
@@ -236,7 +237,7 @@ impl Driver {
             }
             // Of the store, not of the effect: it says nothing about what the run came to.
             (code, _) if is_of_the_store(code) => Err(Halt::Failed(error)),
-            _ => self.end_effect(id, Outcome::Fault(fault(&error)), false).await,
+            _ => self.end_effect(id, Outcome::Fault((&error).into()), false).await,
         }
     }
 

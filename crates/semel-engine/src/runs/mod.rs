@@ -34,7 +34,6 @@ use crate::{Engine, Error};
 use drive::Taken;
 use held::{Held, Left};
 use ink::Ink;
-use port::fault_error;
 
 /// The wish to start a run.
 #[derive(Clone, Debug)]
@@ -226,7 +225,11 @@ impl Engine {
             }
             if let Some(pause) = run.paused.filter(|_| run.cancel.is_none()) {
                 let text = format!("the run is paused: {} ({})", pause.detail, pause.code);
-                return Err(Error::new(Code::RunPaused, text));
+                let error = Error::new(Code::RunPaused, text);
+                return Err(match pause.raised {
+                    Some(raised) => error.with_raised(*raised),
+                    None => error,
+                });
             }
             // Not at each hint: a busy store gives many.
             self.store().clock().sleep_ms(20).await;
@@ -248,7 +251,7 @@ impl Engine {
             Some(Event::Finished { end: Ending::Done(value) }) => {
                 self.read_value(&run.namespace, &value).await
             }
-            Some(Event::Finished { end: Ending::Failed(fault) }) => Err(fault_error(&fault)),
+            Some(Event::Finished { end: Ending::Failed(fault) }) => Err(fault.into()),
             Some(Event::Finished { end: Ending::Cancelled(reason) }) => {
                 Err(Error::new(Code::Cancelled, format!("the run was cancelled: {reason}")))
             }

@@ -10,9 +10,10 @@ use std::task::{Context, Poll, Waker};
 use futures_util::future::BoxFuture;
 use semel_core::code::Code;
 use semel_core::derive;
-use semel_core::journal::{At, Fault};
+use semel_core::journal::{At, Raised};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
+use semel_core::limits;
 use semel_core::retry::Retry;
 use semel_core::run::course::{Course, Ordinals};
 use semel_core::time::Wall;
@@ -32,14 +33,31 @@ pub struct StepFault {
     pub detail: String,
     /// Another attempt would not help.
     pub is_final: bool,
+    /// The exception behind it.
+    pub raised: Option<Box<Raised>>,
 }
 
 /// What a command wants done.
 pub enum Work {
-    Step { run: StepFn, retry: Retry, exhausted: Exhausted },
-    Effect { call: Box<Call>, doer: Arc<Doer>, on_doubt: OnDoubt },
-    Sleep { ms: u64 },
-    Wait { name: String, timeout_ms: Option<u64> },
+    Step {
+        run: StepFn,
+        retry: Retry,
+        exhausted: Exhausted,
+    },
+    Effect {
+        call: Box<Call>,
+        doer: Arc<Doer>,
+        on_doubt: OnDoubt,
+    },
+    Sleep {
+        ms: u64,
+    },
+    /// The note is for operators: it is no part of what the command is.
+    Wait {
+        name: String,
+        timeout_ms: Option<u64>,
+        note: Option<Json>,
+    },
 }
 
 /// What becomes of a run when a step has used up its retries.
@@ -90,6 +108,10 @@ pub(crate) struct Desk {
     /// The time of the entry that was delivered last.
     pub(crate) now: Option<At>,
     pub(crate) is_replaying: bool,
+    /// The code runs in a thread that is not the driver's: its silence is no rest.
+    pub(crate) is_away: bool,
+    /// Why the code does not go on, neither now nor in this process.
+    pub(crate) given_up: Option<Error>,
     draws: u32,
     /// Which command asks the model for which request.
     asks: HashMap<String, String>,
@@ -147,6 +169,18 @@ impl Port {
         lock(&self.desk).is_replaying
     }
 
+    /// Says whether the code runs elsewhere, such as in a thread of another language. Until it is
+    /// back and has woken its future, the driver waits for it.
+    pub fn set_away(&self, is_away: bool) {
+        lock(&self.desk).is_away = is_away;
+    }
+
+    /// Ends the driver of this run without an outcome: the code is gone (`store_unavailable`: a
+    /// worker takes the run later), or did what it may not do (the run pauses).
+    pub fn give_up(&self, error: Error) {
+        lock(&self.desk).given_up = Some(error);
+    }
+
     /// A number nobody could foresee before the run began, and the same in every replay.
     pub fn chance(&self) -> Uuid {
         let mut desk = lock(&self.desk);
@@ -178,21 +212,22 @@ impl Desk {
     }
 
     fn issue(&mut self, id: &str, what: &str, work: Work) -> Result<(), Error> {
-        self.course.issue(id, what).map_err(|fault| fault_error(&fault))?;
+        check_note(&work)?;
+        self.course.issue(id, what)?;
         self.slots.insert(id.to_owned(), Slot::default());
         self.issued.push((id.to_owned(), work));
         Ok(())
     }
 }
 
-/// An error as the journal keeps it.
-pub(crate) fn fault(error: &Error) -> Fault {
-    Fault { code: error.code().as_str().to_owned(), detail: error.detail().to_owned() }
-}
-
-/// The error that a journal kept.
-pub(crate) fn fault_error(fault: &Fault) -> Error {
-    Error::new(Code::parse(&fault.code).unwrap_or(Code::RunFailed), fault.detail.clone())
+fn check_note(work: &Work) -> Result<(), Error> {
+    let Work::Wait { note: Some(note), .. } = work else { return Ok(()) };
+    let (bytes, most) = (note.text().len(), limits::NOTE_BYTES_MAX);
+    if bytes > most {
+        let text = format!("the note of a wait has {bytes} bytes, the most is {most}");
+        return Err(Error::new(Code::InputInvalid, text));
+    }
+    Ok(())
 }
 
 /// A command that was asked for, as a future of its answer.

@@ -37,7 +37,7 @@ fn offer(world: &World, script: &Arc<Script>) {
             let doer = script.doer();
             let work = Work::Effect { call, doer, on_doubt: OnDoubt::Wait };
             port.command(port.next_id("charge"), "effect charge/k".into(), work).await?;
-            let wait = Work::Wait { name: "go".into(), timeout_ms: None };
+            let wait = Work::Wait { name: "go".into(), timeout_ms: None, note: None };
             port.command(port.next_id("signal go"), "signal go".into(), wait).await?;
             Ok(input)
         })

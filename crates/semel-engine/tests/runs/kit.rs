@@ -156,7 +156,7 @@ impl Kit {
                 let count = kit.there.run_step(&step);
                 kit.life.point().await;
                 if attempt <= failures {
-                    return Err(StepFault { detail: "no luck".into(), is_final: false });
+                    return Err(no_luck());
                 }
                 Ok(json(&format!("\"{step} run {count}\"")))
             }
@@ -265,6 +265,10 @@ impl Kit {
     }
 }
 
+fn no_luck() -> StepFault {
+    StepFault { detail: "no luck".into(), is_final: false, raised: None }
+}
+
 pub(crate) async fn sleep(port: &Port, ms: u64) -> Result<(), Error> {
     let id = port.next_id("sleep");
     port.command(id, format!("sleep {ms}"), Work::Sleep { ms }).await.map(|_| ())
@@ -276,7 +280,7 @@ pub(crate) async fn wait(
     timeout_ms: Option<u64>,
 ) -> Result<Option<Json>, Error> {
     let id = port.next_id(&format!("signal {name}"));
-    let work = Work::Wait { name: name.to_owned(), timeout_ms };
+    let work = Work::Wait { name: name.to_owned(), timeout_ms, note: None };
     port.command(id, format!("signal {name}"), work).await
 }
 

@@ -7,6 +7,8 @@ mod fenced;
 mod flows;
 mod kit;
 mod life;
+mod notes;
+mod raised;
 mod random;
 mod recover;
 mod wakes;

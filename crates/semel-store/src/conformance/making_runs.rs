@@ -41,7 +41,9 @@ pub fn taken(run: &Run, ground: &Ground) -> Run {
 /// The run let go, waiting for a signal, for so long.
 pub fn parked(run: &Run, due_ms: Option<u64>, ground: &Ground) -> Run {
     let due = due_ms.map(|ms| At::from(&ground.now).plus(ms));
-    let wait = Wait { id: "signal#0".into(), on: On::Signal("go".into()), due };
+    // Told byte for byte by whatever store keeps it.
+    let note = Json::from_text("{\"to\":  \"ann\"}").ok();
+    let wait = Wait { id: "signal#0".into(), on: On::Signal("go".into()), due, note };
     run::park(run, run.fence, vec![wait]).expect("a held run is parked")
 }
 

@@ -129,7 +129,7 @@ pub async fn holds_is_for_the_holder_alone(store: Subject) {
         refused(&*store, vec![wrong, touch(&held, &ground)]).await;
     }
     assert_eq!(stored(&*store, &held).await, Some(held.clone()), "nothing was touched");
-    let pause = Pause { id: None, code: "x".into(), detail: "y".into(), at: Wall(0) };
+    let pause = Pause { id: None, code: "x".into(), detail: "y".into(), raised: None, at: Wall(0) };
     let paused = run::pause(&held, held.fence, pause).expect("a held run is paused");
     let resumed = run::retry(&paused, "ann", "again").expect("a paused run is resumed").run;
     for let_go in [paused, resumed] {

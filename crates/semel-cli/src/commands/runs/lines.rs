@@ -1,6 +1,6 @@
 //! A run in lines of text: its head, one line an entry, what it waits for.
 
-use semel_core::journal::{At, Ending, Entry, Event, Fault, Outcome, Value};
+use semel_core::journal::{At, Ending, Entry, Event, Fault, Outcome, Raised, Value};
 use semel_core::wire::{EffectView, rfc3339};
 use semel_core::wire_run::RunView;
 
@@ -70,6 +70,14 @@ pub(super) fn print_entry(told: &Told, printer: &Printer) {
     let line = format!("{:>4}  {since:>8}  {kind}  {}", told.seq, plain(&first));
     printer.line(line.trim_end());
     words.for_each(|more| printer.line(&format!("{INDENT}{}", plain(&more))));
+}
+
+/// Where an exception was raised, below the entry that tells of it.
+pub(super) fn print_trace(raised: &Raised, printer: &Printer) {
+    for line in raised.trace.lines() {
+        let line = format!("{INDENT}  {}", plain(line));
+        printer.line(&printer.paint(Tone::Quiet, line.trim_end()));
+    }
 }
 
 fn entry_tone(event: &Event) -> Tone {
@@ -208,6 +216,9 @@ pub(super) fn print_waits(view: &RunView, printer: &Printer) {
     for wait in &view.waits {
         let until = wait.until.as_ref().map_or(String::new(), |until| format!(" until {until}"));
         printer.line(&plain(&format!("It waits on {}{until} ({})", wait.on, wait.id)));
+        for line in wait.note.iter().flat_map(|note| note.text().lines()) {
+            printer.line(&format!("  {}", plain(line)));
+        }
         if let Some(name) = wait.on.strip_prefix("signal ") {
             let command = format!("  semel signals send {} '{name}' --payload '{{…}}'", view.id);
             printer.line(&plain(&command));

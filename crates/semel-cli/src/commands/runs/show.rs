@@ -213,8 +213,15 @@ impl Teller<'_> {
     /// One line an entry; beside each effect what the ledger knows of it, once.
     async fn print_entries(&self, entries: &[Told]) -> Result<(), Failed> {
         let settled: HashSet<&str> = entries.iter().filter_map(settled_id).collect();
+        let mut told_before = None;
         for told in entries {
             lines::print_entry(told, self.printer);
+            let raised = told.entry.event.fault().and_then(|fault| fault.raised.as_ref());
+            // An exception that goes on to end its step, or the run, is told where it came from.
+            if let Some(raised) = raised.filter(|_| raised != told_before) {
+                lines::print_trace(raised, self.printer);
+                told_before = Some(raised);
+            }
             let (Event::Planned { id, what } | Event::Effect { id, what, .. }) = &told.entry.event
             else {
                 continue;

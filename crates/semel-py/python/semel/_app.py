@@ -1,0 +1,480 @@
+"""A ledger, opened: for sync code and for async code."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextvars
+import getpass
+import json
+import threading
+import weakref
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from . import _current, _native
+from ._codec import Codec, codec
+from ._contracts import Duration, milliseconds, optional_ms
+from ._declare import Effect, Workflow
+from ._errors import SemelError
+from ._host import Begin, Home, Host, ask_blocking
+from ._template import key_parts
+from ._transaction import Transactional, TransactionWork
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+T = TypeVar("T")
+Key = str | list[str] | tuple[str, ...]
+
+_PATIENCE_MS = 5_000
+"""How long closing waits for runs that have something under way."""
+
+
+def _actor() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "python"
+
+
+class App:
+    """What `Semel` and `AsyncSemel` have in common."""
+
+    def __init__(self, url: str, namespace: str = "default") -> None:
+        self.url = url
+        self.namespace = namespace
+        self._native: _native.App | None = None
+        self._offered: dict[str, Workflow[..., Any]] = {}
+        self._chosen: list[contextvars.Token[App | None]] = []
+
+    @property
+    def native(self) -> _native.App:
+        """The opened ledger."""
+        if self._native is None:
+            raise SemelError("this Semel is not open", code="store_unavailable")
+        return self._native
+
+    def call_effect(
+        self, effect: Effect[..., Any], key: list[str], downstream_key: str | None, input: str
+    ) -> Any:
+        """A direct call of an effect: through the ledger alone."""
+        send, look = effect.send_work(self), effect.look_work(self)
+
+        def begin(inbox: _native.Inbox, token: int) -> _native.Asked:
+            return self.native.call(
+                inbox, token, effect.declaration, key, downstream_key, input, send, look
+            )
+
+        if effect.shape.is_async:
+            return self._receipt_later(effect, begin)
+        return effect.shape.result.load(ask_blocking(begin))
+
+    async def _receipt_later(self, effect: Effect[..., Any], begin: Begin) -> Any:
+        return effect.shape.result.load(await Host.running().ask(begin))
+
+    def call_transaction(self, effect: Transactional[..., Any], key: list[str], input: str) -> Any:
+        """A direct call of a transaction, in this thread."""
+        work = TransactionWork(effect)
+        begin = self._transact(effect, key, input, work)
+        try:
+            return effect.shape.result.load(ask_blocking(begin))
+        except SemelError:
+            if work.error is not None:
+                raise work.error from None
+            raise
+
+    def _transact(
+        self, effect: Transactional[..., Any], key: list[str], input: str, work: TransactionWork
+    ) -> Begin:
+        return lambda inbox, token: self.native.transact(
+            inbox, token, effect.declaration, key, input, work
+        )
+
+    def offer_on(self, host: Host, workflow: Workflow[..., Any], release: str | None = None) -> None:
+        """Lets the thread of this host work on runs of the workflow."""
+        known = self._offered.get(workflow.name)
+        if known is workflow:
+            return
+        if known is not None and known.function is not workflow.function:
+            detail = f"there are two workflows named {workflow.name}; give one another name"
+            raise SemelError(detail, code="name_invalid")
+        host.offer(self, workflow)
+        self.native.offer(host.inbox, workflow.name, release or workflow.release)
+        self._offered[workflow.name] = workflow
+
+    def attend_on(self, host: Host, effect: Effect[..., Any]) -> None:
+        """Lets the thread of this host attend to due effects that nobody waits for."""
+        send, look = effect.send_work(self), effect.look_work(self)
+        self.native.attend(host.inbox, effect.declaration, send, look)
+
+    def _start(
+        self,
+        workflow: Workflow[..., Any] | str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        key: Key | None,
+        deadline: Duration | None,
+        replay_window: Duration | None,
+    ) -> tuple[Begin, Codec]:
+        """What starts a run, and the codec of its result."""
+        if isinstance(workflow, Workflow):
+            name, result = workflow.name, workflow.shape.result
+            input = workflow.dump_input(args, kwargs)
+        else:
+            if kwargs or len(args) > 1:
+                raise TypeError("a workflow by its name takes one input")
+            name, result = workflow, codec(Any)
+            input = codec(Any).dump(args[0] if args else None)
+        parts = None if key is None else key_parts(key)
+        window_ms, deadline_ms = optional_ms(replay_window), optional_ms(deadline)
+
+        def begin(inbox: _native.Inbox, token: int) -> _native.Asked:
+            return self.native.start(inbox, token, name, parts, input, window_ms, deadline_ms)
+
+        return begin, result
+
+    def _find(self, action: str | Effect[..., Any], key: Key) -> Begin:
+        name = action.action if isinstance(action, Effect) else action
+        return lambda inbox, token: self.native.find(inbox, token, name, key_parts(key))
+
+    def _resolve(
+        self,
+        action: str | Effect[..., Any],
+        key: Key,
+        decision: str,
+        receipt: Any,
+        reason: str,
+        actor: str | None,
+    ) -> Begin:
+        result = action.shape.result if isinstance(action, Effect) else codec(Any)
+        name = action.action if isinstance(action, Effect) else action
+        stored = result.dump(receipt) if decision == "done" else None
+        parts, who = key_parts(key), actor or _actor()
+        return lambda inbox, token: self.native.resolve(
+            inbox, token, name, parts, decision, stored, who, reason
+        )
+
+    def _closed(self) -> None:
+        _current.closed(self)
+        native, self._native = self._native, None
+        if native is not None:
+            native.close()
+
+
+class Semel(App):
+    """A ledger for sync code. It also works the runs it starts, in a thread of its own.
+
+    `Semel("sqlite:semel.db")`, `Semel("postgres://…")`. The open one of the process is used by
+    effects that are called directly; where several are open, `with app:` chooses."""
+
+    def __init__(self, url: str, namespace: str = "default") -> None:
+        super().__init__(url, namespace)
+        self._lock = threading.Lock()
+        self._home: Home | None = None
+        self._native = ask_blocking(
+            lambda inbox, token: _native.App.open(inbox, token, url, namespace)
+        )
+        _current.opened(self)
+        _opened.add(self)
+
+    def home(self) -> Host:
+        """Where its runs are worked on."""
+        with self._lock:
+            if self._home is None:
+                self._home = Home()
+            return self._home.host
+
+    def offer(self, workflow: Workflow[..., Any], release: str | None = None) -> None:
+        """Works on runs of this workflow, whoever starts them."""
+        self.offer_on(self.home(), workflow, release)
+
+    def start(
+        self,
+        workflow: Workflow[..., Any] | str,
+        *args: Any,
+        key: Key | None = None,
+        deadline: Duration | None = None,
+        replay_window: Duration | None = None,
+        **kwargs: Any,
+    ) -> RunHandle[Any]:
+        """Starts a run, or attaches to the one that this key started before.
+
+        By its name a workflow is started for other workers; given itself, this process works on it,
+        too."""
+        begin, result = self._start(workflow, args, kwargs, key, deadline, replay_window)
+        if isinstance(workflow, Workflow):
+            self.offer(workflow)
+        return RunHandle(ask_blocking(begin), result)
+
+    def run(self, id: str, workflow: Workflow[..., Any] | None = None) -> RunHandle[Any]:
+        """A run by its id."""
+        return RunHandle(self.native.run(id), _result_of(workflow))
+
+    def find(self, action: str | Effect[..., Any], key: Key) -> dict[str, Any] | None:
+        """What the ledger knows of an effect; None when it was never begun."""
+        return _parsed(ask_blocking(self._find(action, key)))
+
+    def resolve(
+        self,
+        action: str | Effect[..., Any],
+        key: Key,
+        decision: str,
+        *,
+        reason: str,
+        receipt: Any = None,
+        actor: str | None = None,
+    ) -> None:
+        """Settles a doubt by a person's word: it happened ("done"), it shall be sent again
+        ("retry"), or it did not happen and shall not ("failed")."""
+        ask_blocking(self._resolve(action, key, decision, receipt, reason, actor))
+
+    def close(self, patience: Duration = _PATIENCE_MS / 1000) -> None:
+        """Lets its runs go, each when what it has under way is recorded, and closes the ledger."""
+        _opened.discard(self)
+        if self._native is None:
+            return
+        if self._home is not None:
+            native, ms = self._native, milliseconds(patience)
+            ask_blocking(lambda inbox, token: native.drain(inbox, token, ms))
+            self._home.stop()
+        self._closed()
+
+    def __enter__(self) -> Semel:
+        self._chosen.append(_current._chosen.set(self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _current._chosen.reset(self._chosen.pop())
+
+
+class AsyncSemel(App):
+    """A ledger for async code. Runs are worked on in the event loop that opened it.
+
+    `async with AsyncSemel("sqlite:semel.db") as app:`, or `await AsyncSemel(...)`; close it by
+    `await app.close()`."""
+
+    def __init__(self, url: str, namespace: str = "default") -> None:
+        super().__init__(url, namespace)
+        self._host: Host | None = None
+
+    async def open(self) -> AsyncSemel:
+        """Opens the ledger."""
+        if self._native is None:
+            self._host = Host.running()
+            self._native = await self._host.ask(
+                lambda inbox, token: _native.App.open(inbox, token, self.url, self.namespace)
+            )
+            _current.opened(self)
+        return self
+
+    @property
+    def host(self) -> Host:
+        """Where its runs are worked on."""
+        if self._host is None:
+            raise SemelError("this Semel is not open", code="store_unavailable")
+        return self._host
+
+    def __await__(self) -> Generator[Any, None, AsyncSemel]:
+        return self.open().__await__()
+
+    async def _ask(self, begin: Begin) -> Any:
+        await self.open()
+        return await Host.running().ask(begin)
+
+    async def offer(self, workflow: Workflow[..., Any], release: str | None = None) -> None:
+        """Works on runs of this workflow, whoever starts them."""
+        await self.open()
+        self.offer_on(self.host, workflow, release)
+
+    async def start(
+        self,
+        workflow: Workflow[..., Any] | str,
+        *args: Any,
+        key: Key | None = None,
+        deadline: Duration | None = None,
+        replay_window: Duration | None = None,
+        **kwargs: Any,
+    ) -> AsyncRunHandle[Any]:
+        """Starts a run, or attaches to the one that this key started before."""
+        if isinstance(workflow, Workflow):
+            await self.offer(workflow)
+        begin, result = self._start(workflow, args, kwargs, key, deadline, replay_window)
+        return AsyncRunHandle(await self._ask(begin), result)
+
+    async def run(self, id: str, workflow: Workflow[..., Any] | None = None) -> AsyncRunHandle[Any]:
+        """A run by its id."""
+        await self.open()
+        return AsyncRunHandle(self.native.run(id), _result_of(workflow))
+
+    async def find(self, action: str | Effect[..., Any], key: Key) -> dict[str, Any] | None:
+        """What the ledger knows of an effect; None when it was never begun."""
+        return _parsed(await self._ask(self._find(action, key)))
+
+    async def resolve(
+        self,
+        action: str | Effect[..., Any],
+        key: Key,
+        decision: str,
+        *,
+        reason: str,
+        receipt: Any = None,
+        actor: str | None = None,
+    ) -> None:
+        """Settles a doubt by a person's word: "done", "retry" or "failed"."""
+        await self._ask(self._resolve(action, key, decision, receipt, reason, actor))
+
+    async def close(self, patience: Duration = _PATIENCE_MS / 1000) -> None:
+        """Lets its runs go, each when what it has under way is recorded, and closes the ledger."""
+        if self._native is None:
+            return
+        native, ms = self._native, milliseconds(patience)
+        await Host.running().ask(lambda inbox, token: native.drain(inbox, token, ms))
+        self._closed()
+
+    async def __aenter__(self) -> AsyncSemel:
+        await self.open()
+        self._chosen.append(_current._chosen.set(self))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _current._chosen.reset(self._chosen.pop())
+        await self.close()
+
+
+class _Run(Generic[T]):
+    """What the handles of runs have in common."""
+
+    def __init__(self, native: _native.Handle, result: Codec) -> None:
+        self._native = native
+        self._result = result
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return self._native.id
+
+    @property
+    def attached(self) -> bool:
+        """Whether the run was there before, so that this start changed nothing."""
+        return self._native.attached
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}>"
+
+    def _signal(self, name: str, payload: Any, id: str | None) -> Begin:
+        text = codec(Any).dump(payload)
+        return lambda inbox, token: self._native.signal(inbox, token, name, text, id)
+
+    def _skip(self, step: str, value: Any, reason: str, actor: str | None) -> Begin:
+        text, who = codec(Any).dump(value), actor or _actor()
+        return lambda inbox, token: self._native.skip(inbox, token, step, text, who, reason)
+
+
+class RunHandle(_Run[T]):
+    """A run, from outside."""
+
+    def result(self, timeout: float | None = None) -> T:
+        """Waits for the end of the run and returns what it came to; raises what it raised.
+
+        A paused run raises `RunPaused`: nothing happens before an operator decides."""
+        value: T = self._result.load(ask_blocking(self._native.result, timeout))
+        return value
+
+    def status(self) -> dict[str, Any]:
+        """The run as it stands."""
+        return dict(json.loads(ask_blocking(self._native.status)))
+
+    @property
+    def state(self) -> str:
+        """Where the run stands."""
+        return str(self.status()["state"])
+
+    def signal(self, name: str, payload: Any = None, id: str | None = None) -> bool:
+        """Sends a signal. `id` names the delivery, so that sending it again changes nothing: then
+        the answer is False."""
+        return bool(ask_blocking(self._signal(name, payload, id)) == "false")
+
+    def cancel(self, reason: str, actor: str | None = None) -> str:
+        """Asks for the end of the run. What it has under way outside is settled first."""
+        who = actor or _actor()
+        return str(ask_blocking(lambda i, t: self._native.cancel(i, t, who, reason)))
+
+    def retry(self, reason: str, actor: str | None = None) -> str:
+        """Lets a paused run try again what it could not do."""
+        who = actor or _actor()
+        return str(ask_blocking(lambda i, t: self._native.retry(i, t, who, reason)))
+
+    def skip(self, step: str, value: Any, reason: str, actor: str | None = None) -> str:
+        """Gives the step on which a run is paused its value."""
+        return str(ask_blocking(self._skip(step, value, reason, actor)))
+
+
+class AsyncRunHandle(_Run[T]):
+    """A run, from outside, for async code."""
+
+    async def result(self, timeout: float | None = None) -> T:
+        """Waits for the end of the run and returns what it came to; raises what it raised."""
+        from ._errors import TimedOut
+
+        asked = Host.running().ask(self._native.result)
+        try:
+            value: T = self._result.load(await asyncio.wait_for(asked, timeout))
+        except asyncio.TimeoutError as error:
+            if isinstance(error, SemelError):
+                raise
+            raise TimedOut(f"no answer within {timeout} s") from None
+        return value
+
+    async def status(self) -> dict[str, Any]:
+        """The run as it stands."""
+        return dict(json.loads(await Host.running().ask(self._native.status)))
+
+    async def state(self) -> str:
+        """Where the run stands."""
+        return str((await self.status())["state"])
+
+    async def signal(self, name: str, payload: Any = None, id: str | None = None) -> bool:
+        """Sends a signal; False when this delivery had come before."""
+        return bool(await Host.running().ask(self._signal(name, payload, id)) == "false")
+
+    async def cancel(self, reason: str, actor: str | None = None) -> str:
+        """Asks for the end of the run. What it has under way outside is settled first."""
+        who = actor or _actor()
+        return str(await Host.running().ask(lambda i, t: self._native.cancel(i, t, who, reason)))
+
+    async def retry(self, reason: str, actor: str | None = None) -> str:
+        """Lets a paused run try again what it could not do."""
+        who = actor or _actor()
+        return str(await Host.running().ask(lambda i, t: self._native.retry(i, t, who, reason)))
+
+    async def skip(self, step: str, value: Any, reason: str, actor: str | None = None) -> str:
+        """Gives the step on which a run is paused its value."""
+        return str(await Host.running().ask(self._skip(step, value, reason, actor)))
+
+
+def _result_of(workflow: Workflow[..., Any] | None) -> Codec:
+    return codec(Any) if workflow is None else workflow.shape.result
+
+
+def _parsed(text: str | None) -> dict[str, Any] | None:
+    return None if text is None else dict(json.loads(text))
+
+
+_opened: weakref.WeakSet[Semel] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for app in list(_opened):
+        app.close(patience=1)

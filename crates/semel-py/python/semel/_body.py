@@ -1,0 +1,197 @@
+"""The code of one run, on an event loop of its own that knows neither sockets nor clocks: all it
+can wait for are the commands of its run. So it does the same in every replay."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import itertools
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import _current
+from ._errors import ForeignAwait, Raised, SemelError, describe, from_native, text
+
+if TYPE_CHECKING:
+    from ._app import App
+    from ._declare import Workflow
+    from ._native import RunPort
+
+Answer = tuple[int, "str | None", "tuple[str, str, int | None, Raised | None] | None"]
+
+
+class BodyLoop(asyncio.AbstractEventLoop):
+    """An event loop of tasks and futures only."""
+
+    is_semel_body = True
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._ready: deque[asyncio.Handle] = deque()
+        self._now = now
+        self.foreign: str | None = None
+        """What the code reached for that it may not have."""
+
+    def call_soon(
+        self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return asyncio.Future(loop=self)
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        options.pop("eager_start", None)
+        return asyncio.Task(coro, loop=self, **options)
+
+    def run_ready(self) -> None:
+        """Runs everything that can run, in order."""
+        outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            while self._ready:
+                handle = self._ready.popleft()
+                if not handle.cancelled():
+                    handle._run()
+        finally:
+            asyncio._set_running_loop(outer)
+
+    def time(self) -> float:
+        return self._now()
+
+    def get_debug(self) -> bool:
+        return False
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def get_task_factory(self) -> None:
+        return None
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        """What nobody awaited is nobody's loss: the run is judged by what its body returns."""
+
+    async def shutdown_asyncgens(self) -> None:
+        pass
+
+    def _refuse(self, name: str) -> Any:
+        self.foreign = f"the body of a workflow may not use `{name}`: put it into a step"
+        raise ForeignAwait(self.foreign)
+
+
+def _refuser(name: str) -> Callable[..., Any]:
+    def refuse(self: BodyLoop, *args: Any, **kwargs: Any) -> Any:
+        return self._refuse(name)
+
+    return refuse
+
+
+for _name in (
+    *("call_later", "call_at", "call_soon_threadsafe", "run_in_executor", "getaddrinfo"),
+    *("getnameinfo", "create_connection", "create_server", "create_unix_connection"),
+    *("create_datagram_endpoint", "add_reader", "remove_reader", "add_writer", "remove_writer"),
+    *("sock_recv", "sock_recv_into", "sock_sendall", "sock_connect", "sock_accept", "sendfile"),
+    *("subprocess_exec", "subprocess_shell", "connect_read_pipe", "connect_write_pipe"),
+    *("add_signal_handler", "remove_signal_handler", "start_tls", "run_until_complete"),
+    *("run_forever",),
+):
+    setattr(BodyLoop, _name, _refuser(_name))
+
+
+class Body:
+    """The code of one run, and what it waits for."""
+
+    def __init__(self, app: App, workflow: Workflow[..., Any], port: RunPort) -> None:
+        from ._context import WorkflowContext
+
+        self.app = app
+        self.workflow = workflow
+        self.port = port
+        self.loop = BodyLoop(lambda: port.now_ms() / 1000)
+        self._waiters = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[str | None]] = {}
+        self._task: asyncio.Task[Any] | None = None
+        self._ctx = WorkflowContext(self)
+
+    def begin(self, input: str) -> None:
+        """Starts the code with its input."""
+        try:
+            args, kwargs = self.workflow.load_input(input)
+        except SemelError as error:
+            self.port.fail("input_invalid", error.detail, None)
+            return
+        if self.workflow.instance is not None:
+            args.insert(0, self.workflow.instance)
+            args.insert(1, self._ctx)
+        else:
+            args.insert(0, self._ctx)
+        context = contextvars.Context()
+        context.run(_current.choose, self.app)
+        try:
+            self._task = context.run(
+                self.loop.create_task, self.workflow.function(*args, **kwargs)
+            )
+        except Exception as error:  # a body that is no coroutine function after all
+            self._fail(error)
+            return
+        self._turn()
+
+    def advance(self, answers: list[Answer]) -> None:
+        """Goes on with answers."""
+        for waiter, value, error in answers:
+            future = self._waiting.pop(waiter, None)
+            if future is None or future.done():
+                continue
+            if error is None:
+                future.set_result(value)
+            else:
+                future.set_exception(_raisable(from_native(*error)))
+        self._turn()
+
+    def wait(self) -> tuple[int, asyncio.Future[str | None]]:
+        """A place for the answer to one command."""
+        waiter = next(self._waiters)
+        future = asyncio.Future[Any](loop=self.loop)
+        self._waiting[waiter] = future
+        return waiter, future
+
+    def drop(self) -> None:
+        """Nobody asks this code any more."""
+        if self._task is not None and not self._task.done():
+            # It is not cancelled: its `except` and `finally` must not act on a run it has lost.
+            self._task._log_destroy_pending = False  # type: ignore[attr-defined]
+        self._waiting.clear()
+
+    def _turn(self) -> None:
+        self.loop.run_ready()
+        if self.loop.foreign is not None:
+            self.port.give_up("foreign_await", self.loop.foreign)
+            return
+        task = self._task
+        if task is None or not task.done():
+            self.port.rest()
+            return
+        error = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if error is not None:
+            self._fail(error)
+            return
+        try:
+            self.port.finish(self.workflow.shape.result.dump(task.result()))
+        except SemelError as unfit:
+            self._fail(unfit)
+
+    def _fail(self, error: BaseException) -> None:
+        code = error.code if isinstance(error, SemelError) else "run_failed"
+        self.port.fail(code, text(error), describe(error))
+
+
+def _raisable(error: BaseException) -> BaseException:
+    """A future cannot carry StopIteration."""
+    if isinstance(error, StopIteration):
+        return SemelError(text(error), code="step_failed")
+    return error

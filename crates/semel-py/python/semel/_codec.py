@@ -1,0 +1,135 @@
+"""Values into JSON and back, by annotation: models, dataclasses, dates and all that Pydantic
+knows. Without an annotation a value comes back as plain JSON.
+
+Pydantic is imported when the first value is converted: `import semel` must stay quick."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ._errors import SemelError
+
+
+def _plain(value: Any) -> str:
+    """The JSON of a value that has no annotation: what it is says how it is written."""
+    from pydantic_core import to_json
+
+    text = to_json(value, bytes_mode="base64", inf_nan_mode="constants")
+    return text.decode()
+
+
+class Codec:
+    """Converts values of one annotation."""
+
+    def __init__(self, annotation: Any) -> None:
+        self.annotation = annotation
+
+    @functools.cached_property
+    def _box(self) -> Any:
+        """A model around the type: it hands its settings down to dataclasses and the like."""
+        from pydantic import ConfigDict, RootModel
+        from pydantic.errors import PydanticUserError
+
+        config = ConfigDict(
+            ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants"
+        )
+        try:
+            base: Any = RootModel[_modern(self.annotation)]
+            return type("Value", (base,), {"model_config": config, "__module__": __name__})
+        except PydanticUserError as error:
+            detail = f"values of {self.annotation!r} cannot be stored: {error}"
+            raise SemelError(detail, code="input_invalid") from error
+
+    def dump(self, value: Any) -> str:
+        """The JSON of a value, which may also be something that the annotation accepts."""
+        try:
+            if self.annotation is Any:
+                return _plain(value)
+            box = self._box
+            try:
+                return str(box.model_construct(root=value).model_dump_json(warnings="error"))
+            except ValueError:
+                return str(box.model_validate(value).model_dump_json(warnings="error"))
+        except (ValueError, TypeError, RecursionError) as error:
+            detail = f"{type(value).__name__} cannot be stored as {self.name}: {_why(error)}"
+            raise SemelError(detail, code="input_invalid") from error
+
+    def load(self, text: str) -> Any:
+        """The value of a JSON text."""
+        if self.annotation is Any:
+            return json.loads(text)
+        try:
+            return self._box.model_validate_json(text).root
+        except ValueError as error:
+            detail = f"the stored value does not fit {self.name}: {_why(error)}"
+            raise SemelError(detail, code="receipt_mismatch") from error
+
+    @property
+    def name(self) -> str:
+        """The annotation, for people."""
+        return getattr(self.annotation, "__name__", str(self.annotation))
+
+
+def _why(error: Exception) -> str:
+    """What a value was refused for, without the value: that may be a secret."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(f"{'.'.join(map(str, one['loc'])) or 'it'}: {one['msg']}" for one in found[:5])
+
+
+def _modern(annotation: Any) -> Any:
+    """The annotation with each `typing.TypedDict` as one that says which members it must have:
+    before Python 3.12 the standard library's own does not, and Pydantic refuses it."""
+    if sys.version_info >= (3, 12):
+        return annotation
+    if typing.is_typeddict(annotation) and type(annotation).__module__ == "typing":
+        from typing_extensions import NotRequired, TypedDict
+
+        members = {
+            name: _modern(kind) if name in annotation.__required_keys__ else NotRequired[_modern(kind)]
+            for name, kind in typing.get_type_hints(annotation).items()
+        }
+        return TypedDict(annotation.__name__, members)  # type: ignore[operator]
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is None or not args:
+        return annotation
+    if origin is types.UnionType:
+        origin = typing.Union
+    try:
+        return origin[tuple(_modern(arg) for arg in args)]
+    except TypeError:  # such as Annotated or Callable: left as it is
+        return annotation
+
+
+@functools.lru_cache(maxsize=4096)
+def _cached(annotation: Any) -> Codec:
+    return Codec(annotation)
+
+
+def codec(annotation: Any) -> Codec:
+    """The codec of an annotation."""
+    if annotation is inspect.Parameter.empty:
+        annotation = Any
+    try:
+        return _cached(annotation)
+    except TypeError:  # not hashable
+        return Codec(annotation)
+
+
+def hints(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """The annotations of a function, resolved."""
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except NameError as error:
+        detail = f"an annotation of {function.__qualname__} cannot be resolved: {error}"
+        raise SemelError(detail, code="input_invalid") from error

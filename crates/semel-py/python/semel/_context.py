@@ -1,0 +1,372 @@
+"""What the code of a workflow works with. Everything it does outside goes through here, is
+recorded, and is answered from the record when the run is replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, MutableMapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+
+from . import _current
+from ._codec import Codec, codec
+from ._contracts import Duration, again, milliseconds, optional_ms
+from ._declare import Declared, Effect, Function, Model, Workflow
+from ._errors import InDoubt, SemelError, TimedOut
+from ._native import Again
+from ._shape import Shape
+from ._transaction import Transactional
+from ._work import StepWork
+
+if TYPE_CHECKING:
+    from ._app import App
+    from ._body import Body
+    from ._native import RunPort
+
+P = ParamSpec("P")
+T = TypeVar("T")
+I = TypeVar("I")
+
+_USUAL: Again | None = None
+
+
+def _usual() -> Again:
+    global _USUAL
+    if _USUAL is None:
+        _USUAL = again(None)
+    return _USUAL
+
+
+@dataclass(frozen=True)
+class StepContext:
+    """What a step may know of the run that it belongs to."""
+
+    app: App
+    run_id: str
+    key: str
+    workflow: str
+    attempt: int = 1
+
+    def at(self, attempt: int) -> StepContext:
+        """The same step, tried again."""
+        return replace(self, attempt=attempt)
+
+    @property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that names the run."""
+        logger = logging.getLogger(f"semel.workflow.{self.workflow}")
+        return logging.LoggerAdapter(logger, {"run_id": self.run_id, "attempt": self.attempt})
+
+
+class Signal:
+    """A signal that came. The members of its payload are its attributes."""
+
+    def __init__(self, name: str, payload: Any) -> None:
+        self.name = name
+        self.payload = payload
+
+    def __getattr__(self, member: str) -> Any:
+        payload = self.__dict__.get("payload")
+        if isinstance(payload, dict) and member in payload:
+            return payload[member]
+        raise AttributeError(f"the signal {self.name!r} has no member {member!r}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.payload)
+
+    def __getitem__(self, member: Any) -> Any:
+        return self.payload[member]
+
+    def __repr__(self) -> str:
+        return f"Signal({self.name!r})"
+
+
+class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
+    """Says nothing while the run is replayed: it was said before."""
+
+    def __init__(self, port: RunPort) -> None:
+        logger = logging.getLogger(f"semel.workflow.{port.workflow}")
+        super().__init__(logger, {"run_id": port.run_id})
+        self._port = port
+
+    def isEnabledFor(self, level: int) -> bool:
+        return not self._port.is_replaying and super().isEnabledFor(level)
+
+    def process(
+        self, msg: Any, kwargs: MutableMapping[str, Any]
+    ) -> tuple[Any, MutableMapping[str, Any]]:
+        kwargs["extra"] = {**dict(self.extra or {}), **kwargs.get("extra", {})}
+        return msg, kwargs
+
+
+class WorkflowContext:
+    """A run, as its own code sees it.
+
+    The code may wait for what this offers and for nothing else: sockets, timers and threads belong
+    into steps. What it does must follow from its input and from what steps returned."""
+
+    def __init__(self, body: Body) -> None:
+        self._body = body
+        self._port = body.port
+
+    @overload
+    def step(
+        self,
+        fn: Callable[Concatenate[WorkflowContext, P], Awaitable[T]]
+        | Callable[Concatenate[StepContext, P], Awaitable[T]],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self,
+        fn: Callable[Concatenate[WorkflowContext, P], T] | Callable[Concatenate[StepContext, P], T],
+        /,
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self, fn: Callable[..., Awaitable[T]], /, *args: Any, step_id: str | None, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self, fn: Callable[..., T], /, *args: Any, step_id: str | None, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    def step(
+        self, fn: Any, /, *args: Any, step_id: str | None = None, **kwargs: Any
+    ) -> Coroutine[Any, Any, Any]:
+        """Does one step, once: a function, a model call or an effect; its declaration says which.
+
+        What it returns is recorded; a replay gets the record. `step_id` names the step explicitly,
+        instead of by its function and how many came before. An undeclared callable is a plain step,
+        named by its own name or by a text before it: `ctx.step("fetch", lambda: …)`."""
+        name = None
+        if isinstance(fn, str):
+            name, fn, args = fn, args[0], args[1:]
+        while isinstance(fn, functools.partial):
+            args, kwargs, fn = (*fn.args, *args), {**fn.keywords, **kwargs}, fn.func
+        if isinstance(fn, Workflow):
+            raise SemelError("a workflow is no step", code="input_invalid")
+        if isinstance(fn, Transactional):
+            fn.refuse_in_run()
+        if isinstance(fn, Effect):
+            id = self._port.command_id(name or fn.name, step_id)
+            return self._effect(id, fn, *fn.bind(args, kwargs))
+        declared = fn if isinstance(fn, Function) else _undeclared(fn, name)
+        id = self._port.command_id(name or declared.name, step_id)
+        request = None
+        if declared.is_model:
+            values = declared.shape.bind(args, kwargs)
+            request = f"[{json.dumps(declared.name)},{declared.shape.dump(values)}]"
+        work = self._work(declared, args, kwargs)
+        return self._plain(id, declared, work, request)
+
+    def _work(
+        self, declared: Function[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> StepWork:
+        port = self._port
+        step = StepContext(self._body.app, port.run_id, port.key, port.workflow)
+        function, shape, instance = declared.function, declared.shape, declared.instance
+
+        def call() -> Any:
+            before = () if instance is None else (instance,)
+            if shape.takes_ctx:
+                before = (*before, _current.step_context())
+            return function(*before, *args, **kwargs)
+
+        return StepWork(call, shape.is_async, shape.result, declared.no_retry, step)
+
+    async def _plain(
+        self, id: str, declared: Function[..., Any], work: StepWork, request: str | None
+    ) -> Any:
+        waiter, answer = self._body.wait()
+        exhausted = declared.exhausted or self._body.workflow.exhausted
+        self._port.step(waiter, id, work, declared.again, exhausted == "fail", request)
+        return _load(declared.shape.result, await answer)
+
+    async def _effect(
+        self,
+        id: str,
+        effect: Effect[..., Any],
+        key: list[str],
+        downstream_key: str | None,
+        input: str,
+    ) -> Any:
+        waiter, answer = self._body.wait()
+        app = self._body.app
+        send, look = effect.send_work(app), effect.look_work(app)
+        self._port.effect(
+            waiter, id, effect.declaration, key, downstream_key, input, send, look
+        )
+        try:
+            return _load(effect.shape.result, await answer)
+        except InDoubt as doubt:
+            if effect.goes_on:
+                return doubt
+            raise
+
+    async def _sleep(self, id: str, ms: int) -> None:
+        waiter, answer = self._body.wait()
+        self._port.sleep(waiter, id, ms)
+        await answer
+
+    def sleep(self, duration: Duration) -> Coroutine[Any, Any, None]:
+        """Waits, for as long as it takes: the run is parked meanwhile."""
+        return self._sleep(self._port.command_id("sleep", None), milliseconds(duration))
+
+    @overload
+    def wait_for_signal(
+        self,
+        name: str,
+        timeout: Duration | None = None,
+        metadata: Any = None,
+        type: None = None,
+        step_id: str | None = None,
+    ) -> Coroutine[Any, Any, Signal]: ...
+    @overload
+    def wait_for_signal(
+        self,
+        name: str,
+        timeout: Duration | None = None,
+        metadata: Any = None,
+        *,
+        type: type[T],
+        step_id: str | None = None,
+    ) -> Coroutine[Any, Any, T]: ...
+    def wait_for_signal(
+        self,
+        name: str,
+        timeout: Duration | None = None,
+        metadata: Any = None,
+        type: Any = None,
+        step_id: str | None = None,
+    ) -> Coroutine[Any, Any, Any]:
+        """Waits for a signal of this name. One that came early is there at once; each is taken once.
+
+        Returns a `Signal` whose attributes are the members of the payload, or the payload as a
+        `type`. Raises `TimedOut`, a `TimeoutError`, when none came in time. `metadata` is shown to
+        operators while the run waits."""
+        id = self._port.command_id(f"signal {name}", step_id)
+        note = None if metadata is None else codec(Any).dump(metadata)
+        return self._wait(id, name, optional_ms(timeout), note, type)
+
+    async def _wait(
+        self, id: str, name: str, timeout_ms: int | None, note: str | None, type: Any
+    ) -> Any:
+        waiter, answer = self._body.wait()
+        self._port.wait(waiter, id, name, timeout_ms, note)
+        payload = await answer
+        if payload is None:
+            raise TimedOut(f"no signal {name!r} came in time")
+        return Signal(name, json.loads(payload)) if type is None else codec(type).load(payload)
+
+    async def gather(self, *awaitables: Awaitable[Any], return_exceptions: bool = False) -> list[Any]:
+        """Waits for all, at once. The results are in the order of the awaitables."""
+        return list(await asyncio.gather(*awaitables, return_exceptions=return_exceptions))
+
+    async def map(
+        self,
+        fn: Callable[[I], Awaitable[T]] | Callable[[I], T],
+        items: Iterable[I],
+        *,
+        max_concurrency: int = 10,
+    ) -> list[T]:
+        """Does one step for each item, at most so many at once. The results are in the order of the
+        items."""
+        if max_concurrency < 1:
+            raise ValueError("max_concurrency is at least 1")
+        todo = iter(enumerate(items))
+        results: dict[int, Any] = {}
+
+        async def work() -> None:
+            for place, item in todo:
+                results[place] = await self.step(fn, item)
+
+        workers = [asyncio.ensure_future(work()) for _ in range(max_concurrency)]
+        try:
+            await asyncio.gather(*workers)
+        except BaseException:
+            for worker in workers:
+                worker.cancel()
+            raise
+        return [results[place] for place in sorted(results)]
+
+    def now(self) -> datetime:
+        """The time of the last thing the run learnt: the same in every replay."""
+        return datetime.fromtimestamp(self._port.now_ms() / 1000, timezone.utc)
+
+    def random(self) -> float:
+        """A number from zero up to one, the same in every replay."""
+        # Of the last 62 bits, which are the random ones of a UUID, 53 fit into a float.
+        return ((int(self._port.chance()[16:], 16) & (1 << 62) - 1) >> 9) / (1 << 53)
+
+    def uuid(self) -> uuid.UUID:
+        """A UUID, the same in every replay."""
+        return uuid.UUID(self._port.chance())
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self._port.run_id
+
+    @property
+    def key(self) -> str:
+        """The key under which the run was started."""
+        return self._port.key
+
+    @property
+    def attempt(self) -> int:
+        """In the code of a step: which attempt of it this is. In the body: 1."""
+        return _current.attempt()
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether what the code does now was done before."""
+        return self._port.is_replaying
+
+    @functools.cached_property
+    def logger(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that is silent while the run is replayed."""
+        return _QuietLogger(self._port)
+
+
+def _undeclared(fn: Any, name: str | None) -> Function[..., Any]:
+    """A plain callable as a step."""
+    if isinstance(fn, Declared):
+        raise SemelError(f"{fn!r} is no step", code="input_invalid")
+    if name is None and getattr(fn, "__name__", "<lambda>") == "<lambda>":
+        detail = 'a callable without a name needs one: ctx.step("name", callable)'
+        raise SemelError(detail, code="name_invalid")
+    instance = getattr(fn, "__self__", None)
+    if instance is not None and hasattr(fn, "__func__"):
+        declared: Function[..., Any] = Function(fn.__func__, name)
+        declared.instance = instance
+        return declared
+    return Function(fn, name)
+
+
+def _load(result: Codec, value: str | None) -> Any:
+    return result.load(value if value is not None else "null")

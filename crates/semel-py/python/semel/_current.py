@@ -1,0 +1,74 @@
+"""Which Semel, and which step, the running code belongs to."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from ._errors import ForeignAwait, NotConfigured, SemelError
+
+if TYPE_CHECKING:
+    from ._app import App
+    from ._context import StepContext
+
+_chosen: ContextVar[App | None] = ContextVar("semel_app", default=None)
+_step: ContextVar[StepContext | None] = ContextVar("semel_step", default=None)
+_open: weakref.WeakSet[App] = weakref.WeakSet()
+
+
+def opened(app: App) -> None:
+    """From now on direct calls may use this one."""
+    _open.add(app)
+
+
+def closed(app: App) -> None:
+    """It is not to be used any more."""
+    _open.discard(app)
+
+
+def enter_step(app: App, step: StepContext | None) -> None:
+    """Marks the running context as the code of a step or an effect of this Semel."""
+    _chosen.set(app)
+    _step.set(step)
+
+
+def choose(app: App | None) -> None:
+    """Marks the running context as code that uses this Semel."""
+    _chosen.set(app)
+
+
+def chosen() -> App | None:
+    """The Semel that the running context was told to use."""
+    return _chosen.get()
+
+
+def step_context() -> StepContext:
+    """The step that the running code is; refused outside of one."""
+    step = _step.get()
+    if step is None:
+        raise SemelError("there is no step around this call", code="no_intent")
+    return step
+
+
+def attempt() -> int:
+    """Which attempt of its step the running code is; 1 outside of one."""
+    step = _step.get()
+    return 1 if step is None else step.attempt
+
+
+def app() -> App:
+    """The Semel for a direct call: the one that was chosen, or the only one that is open."""
+    if getattr(asyncio._get_running_loop(), "is_semel_body", False):
+        detail = "an effect was called in the body of a workflow; use `await ctx.step(...)`"
+        raise ForeignAwait(detail)
+    found = _chosen.get()
+    if found is not None:
+        return found
+    apps = list(_open)
+    if len(apps) == 1:
+        return apps[0]
+    if not apps:
+        raise NotConfigured("no Semel is open: make one first, such as Semel('sqlite:semel.db')")
+    raise NotConfigured(f"{len(apps)} Semels are open: choose one, with `with app:`")

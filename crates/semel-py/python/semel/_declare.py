@@ -1,0 +1,360 @@
+"""The decorators, and what they make of functions."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+
+from . import _current, classify
+from ._contracts import Contract, Duration, Retry, again, optional_ms
+from ._errors import NotApplied, Refused, SemelError
+from ._native import Declaration, check_name
+from ._shape import _FINGERPRINT, Shape
+from ._template import KeyMaker, KeySource, check_parameters, call_with, text_maker
+from ._work import LookWork, SendWork
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F")
+
+Exhausted = Literal["pause", "fail"]
+Fingerprint = Sequence[str] | str | Callable[..., Any]
+Classifier = Callable[[BaseException], "NotApplied | Refused | None"]
+
+
+class Declared(Generic[P, R]):
+    """A function with a declaration. Called, it is still the function."""
+
+    name: str
+    takes_ctx: bool | None = None
+    """Whether the first parameter is not the caller's; by its name or annotation if not said."""
+
+    def __init__(self, function: Callable[P, R], name: str | None) -> None:
+        if not callable(function):
+            raise TypeError(f"a function is decorated, not {function!r}")
+        self.function = function
+        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.shape = Shape(function, self.takes_ctx)
+        self.instance: Any = None
+        functools.update_wrapper(self, function)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None:
+            return self
+        bound = copy.copy(self)
+        bound.instance = instance
+        return bound
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self.instance is not None:
+            return self.function(self.instance, *args, **kwargs)  # type: ignore[arg-type]
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__.lower()} {self.name}>"
+
+
+class Function(Declared[P, R]):
+    """A plain step: work whose value is recorded once. Before that it may run again."""
+
+    is_model = False
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        name: str | None = None,
+        retries: int | Retry | None = None,
+        exhausted: Exhausted | None = None,
+        no_retry: tuple[type[BaseException], ...] = (),
+    ) -> None:
+        super().__init__(function, name)
+        self.again = again(retries)
+        self.exhausted = exhausted
+        self.no_retry = no_retry
+
+
+class Model(Function[P, R]):
+    """A call of a model: a step with one recorded answer per run and request."""
+
+    is_model = True
+
+
+class Workflow(Declared[P, R]):
+    """A workflow: an async function of a context and its input."""
+
+    takes_ctx = True
+
+    def __init__(
+        self, function: Callable[P, R], name: str | None = None, exhausted: Exhausted = "pause"
+    ) -> None:
+        super().__init__(function, name)
+        if not self.shape.is_async:
+            raise TypeError(f"the workflow {self.name} is no `async def`")
+        parameters = list(inspect.signature(function).parameters)
+        if not parameters or (self.shape.is_method and len(parameters) == 1):
+            raise TypeError(f"the workflow {self.name} takes no context as its first parameter")
+        check_name(self.name)
+        self.exhausted = exhausted
+
+    @property
+    def release(self) -> str:
+        """The default name of this version of the code: a digest of its source."""
+        try:
+            source = inspect.getsource(sys.modules[self.function.__module__])
+        except (OSError, TypeError, KeyError):
+            source = inspect.getsource(self.function)
+        return hashlib.sha256(source.encode()).hexdigest()[:12]
+
+    def dump_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The input of a run: one parameter is the value itself, several are an object."""
+        values = self.shape.bind(args, kwargs)
+        if len(self.shape.names) == 1:
+            name = self.shape.names[0]
+            return self.shape.codecs[name].dump(values[name])
+        return self.shape.dump(values) if values else "null"
+
+    def load_input(self, text: str) -> tuple[list[Any], dict[str, Any]]:
+        """The input of a run, typed again."""
+        names = self.shape.names
+        if len(names) == 1:
+            values = {names[0]: self.shape.codecs[names[0]].load(text)}
+        else:
+            values = self.shape.load(text) if names else {}
+        return self.shape.arguments(values)
+
+
+class Effect(Declared[P, R]):
+    """A call that changes or charges the outside world: once per key."""
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        action: str | None = None,
+        *,
+        key: KeySource,
+        fingerprint: Fingerprint | None = None,
+        contract: Contract | None = None,
+        downstream_key: str | Callable[..., str] | None = None,
+        retries: int | Retry | None = None,
+        deadline: Duration | None = None,
+        settle_window: Duration | None = None,
+        replay_window: Duration | None = None,
+        lease: Duration | None = None,
+        hold: Duration | None = None,
+        on_doubt: Literal["wait", "continue"] = "wait",
+        classify: Classifier | None = None,
+    ) -> None:
+        action = action or getattr(function, "__name__", "effect").replace("_", "-")
+        super().__init__(function, action)
+        names = self.shape.names
+        self.contract = contract
+        self._key = KeyMaker(key, names)
+        self._fingerprint, members = _fingerprinter(fingerprint, names)
+        self.has_fingerprint = members is not None
+        self._classify = classify
+        self._downstream_key = (
+            None if downstream_key is None else text_maker(downstream_key, names, "downstream_key")
+        )
+        if on_doubt not in ("wait", "continue"):
+            raise ValueError('on_doubt is "wait" or "continue"')
+        if contract is not None and contract.look is not None:
+            check_parameters(contract.look, {*names, "self"}, "look")
+        self.goes_on = on_doubt == "continue"
+        self.declaration = Declaration(
+            action,
+            again=again(retries),
+            can_abort=self.shape.is_async,
+            goes_on=self.goes_on,
+            contract=None if contract is None else contract.name,
+            retention_ms=None if contract is None else contract.retention_ms,
+            look_first=contract is not None and contract.look_first,
+            members=members,
+            lease_ms=optional_ms(lease),
+            deadline_ms=optional_ms(deadline),
+            settle_ms=optional_ms(settle_window),
+            window_ms=optional_ms(replay_window),
+            hold_ms=optional_ms(hold),
+        )
+
+    @property
+    def action(self) -> str:
+        """The kind of effect: the name space of its keys."""
+        return self.name
+
+    @property
+    def promise(self) -> str:
+        """What the contract promises, word for word."""
+        return self.declaration.promise()
+
+    def key_of(self, *args: P.args, **kwargs: P.kwargs) -> list[str]:
+        """The key of a call, as the list of its parts: for `app.find` and `app.resolve`."""
+        return self._key(self.shape.bind(args, kwargs))
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], str | None, str]:
+        """The key of a call, the key to pass on if it is declared, and the input."""
+        values = self.shape.bind(args, kwargs)
+        key = self._key(values)
+        downstream = None if self._downstream_key is None else self._downstream_key(values)
+        print_ = None if self._fingerprint is None else self._fingerprint(values)
+        return key, downstream, self.shape.dump(values, print_)
+
+    def send_work(self, app: Any) -> SendWork:
+        """The call, for the engine."""
+        return SendWork(self, self.instance, app)
+
+    def look_work(self, app: Any) -> LookWork | None:
+        """The look, for the engine."""
+        if self.contract is None or self.contract.look is None:
+            return None
+        return LookWork(self, self.contract.look, self.instance, app)
+
+    def proof(self, error: BaseException) -> str:
+        """What an exception of the function proves."""
+        found: BaseException | None = error
+        if not isinstance(error, (NotApplied, Refused)):
+            try:
+                found = None if self._classify is None else self._classify(error)
+                found = found or classify.error(error)
+            except Exception:
+                found = None  # a classifier that fails proves nothing
+        if isinstance(found, NotApplied):
+            return "not_applied"
+        return "refused" if isinstance(found, Refused) else "unknown"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        app = _current.app()
+        bound = self.bind(args, kwargs)
+        result: R = app.call_effect(self, *bound)
+        return result
+
+
+def _fingerprinter(
+    source: Fingerprint | None, names: list[str]
+) -> tuple[Callable[[dict[str, Any]], Any] | None, list[str] | None]:
+    """What makes the fingerprint of a call, and the members of the input that count."""
+    if source is None:
+        return None, None
+    if callable(source):
+        function = source
+        check_parameters(function, set(names), "fingerprint")
+        return (lambda values: call_with(function, values)), [_FINGERPRINT]
+    if isinstance(source, str) and "{" in source:
+        return text_maker(source, names, "fingerprint"), [_FINGERPRINT]
+    members = [source] if isinstance(source, str) else list(source)
+    for name in members:
+        if name not in names:
+            known = ", ".join(names) or "none"
+            detail = f"fingerprint: there is no parameter `{name}`; there are: {known}"
+            raise SemelError(detail, code="input_invalid")
+    return None, members
+
+
+def _decorate(
+    make: Callable[..., Any], function: Callable[..., Any] | None, options: dict[str, Any]
+) -> Any:
+    """A decorator that may be used with and without parentheses."""
+    if function is not None:
+        return make(function, **options)
+    return lambda function: make(function, **options)
+
+
+@overload
+def function(fn: Callable[P, R], /) -> Function[P, R]: ...
+@overload
+def function(
+    *,
+    name: str | None = None,
+    retries: int | Retry | None = None,
+    exhausted: Exhausted | None = None,
+    no_retry: tuple[type[BaseException], ...] = (),
+) -> Callable[[Callable[P, R]], Function[P, R]]: ...
+def function(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Declares a plain step, sync (it runs in a thread) or async, with or without a `ctx`.
+
+    `retries` says how often it is tried again, or gives a whole `Retry`. When they are used up the
+    run pauses for an operator, or with `exhausted="fail"` the workflow gets the exception. One of
+    `no_retry` goes to the workflow at once."""
+    return _decorate(Function, fn, options)
+
+
+@overload
+def model(fn: Callable[P, R], /) -> Model[P, R]: ...
+@overload
+def model(
+    *,
+    name: str | None = None,
+    retries: int | Retry | None = None,
+    exhausted: Exhausted | None = None,
+    no_retry: tuple[type[BaseException], ...] = (),
+) -> Callable[[Callable[P, R]], Model[P, R]]: ...
+def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Declares a call of a model: a step with one recorded answer per run and request. The
+    arguments are the request: model, parameters, tools, messages."""
+    return _decorate(Model, fn, options)
+
+
+@overload
+def workflow(fn: Callable[P, R], /) -> Workflow[P, R]: ...
+@overload
+def workflow(
+    *, name: str | None = None, exhausted: Exhausted = "pause"
+) -> Callable[[Callable[P, R]], Workflow[P, R]]: ...
+def workflow(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Declares a workflow: `async def f(ctx: WorkflowContext, inbound: Model) -> Result`.
+
+    With `exhausted="fail"` a step that has used up its retries raises in the workflow, instead of
+    pausing the run for an operator."""
+    return _decorate(Workflow, fn, options)
+
+
+def effect(
+    action: str | None = None,
+    *,
+    key: KeySource,
+    fingerprint: Fingerprint | None = None,
+    contract: Contract | None = None,
+    downstream_key: str | Callable[..., str] | None = None,
+    retries: int | Retry | None = None,
+    deadline: Duration | None = None,
+    settle_window: Duration | None = None,
+    replay_window: Duration | None = None,
+    lease: Duration | None = None,
+    hold: Duration | None = None,
+    on_doubt: Literal["wait", "continue"] = "wait",
+    classify: Classifier | None = None,
+) -> Callable[[Callable[P, R]], Effect[P, R]]:
+    """Declares an effect: a call that must happen once per key.
+
+    `key` is a template over the parameters (`"{request_id}"`), a list of them, or a function: business
+    identifiers, never time, chance, attempt or a model's words. `fingerprint` names the parameters
+    that count: the same key with others is refused; leave out what a model words anew each time.
+    `contract` says what the destination offers. The function returns the receipt, or raises
+    `NotApplied` or `Refused`; of anything else nobody knows what happened.
+
+    In a workflow it is called by `ctx.step`; called directly it goes through the ledger alone."""
+    if callable(action):
+        raise TypeError('an effect needs a key: @effect("crm-ticket", key="{request_id}")')
+    options = {
+        "key": key,
+        "fingerprint": fingerprint,
+        "contract": contract,
+        "downstream_key": downstream_key,
+        "retries": retries,
+        "deadline": deadline,
+        "settle_window": settle_window,
+        "replay_window": replay_window,
+        "lease": lease,
+        "hold": hold,
+        "on_doubt": on_doubt,
+        "classify": classify,
+    }
+
+    def decorate(function: Callable[P, R]) -> Effect[P, R]:
+        return Effect(function, action, **options)  # type: ignore[arg-type]
+
+    return decorate

@@ -1,0 +1,279 @@
+"""Where Python works for the engine: one host for each event loop, one for each blocking call."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import itertools
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ._body import Body
+from ._errors import SemelError, TimedOut, from_native, text
+from ._native import Asked, Inbox
+from ._work import Work
+
+if TYPE_CHECKING:
+    from ._app import App
+    from ._declare import Workflow
+
+Begin = Callable[[Inbox, int], Asked]
+"""Asks the engine for something: it answers into the inbox, under the token."""
+
+_log = logging.getLogger("semel")
+_tokens = itertools.count(1)
+_hosts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Host] = weakref.WeakKeyDictionary()
+_THREADS_MAX = 64
+"""Sync functions that run at once on one event loop; more wait."""
+
+
+class Host:
+    """Reads the inbox of one event loop, and does there what the engine asks for."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.inbox = Inbox()
+        self._loop = weakref.ref(loop)
+        self._told: dict[int, asyncio.Future[Any]] = {}
+        self._bodies: dict[int, Body] = {}
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._workflows: dict[str, tuple[App, Workflow[..., Any]]] = {}
+        self._pool: concurrent.futures.ThreadPoolExecutor | None = None
+        # Weak: a loop must not keep alive what keeps its own inbox open.
+        this = weakref.ref(self)
+        loop.add_reader(self.inbox.fileno(), lambda: (host := this()) and host.read())
+
+    @staticmethod
+    def of(loop: asyncio.AbstractEventLoop) -> Host:
+        """The host of an event loop."""
+        host = _hosts.get(loop)
+        if host is None:
+            host = _hosts[loop] = Host(loop)
+        return host
+
+    @staticmethod
+    def running() -> Host:
+        """The host of the running event loop."""
+        return Host.of(asyncio.get_running_loop())
+
+    def offer(self, app: App, workflow: Workflow[..., Any]) -> None:
+        """Runs of this workflow will be led here."""
+        self._workflows[workflow.name] = (app, workflow)
+
+    async def ask(self, begin: Begin) -> Any:
+        """Asks the engine, and waits for the answer."""
+        token = next(_tokens)
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._told[token] = future
+        asked = begin(self.inbox, token)
+        try:
+            return await future
+        finally:
+            self._told.pop(token, None)
+            if future.cancelled():
+                asked.cancel()
+
+    def read(self) -> None:
+        """Does everything that waits in the inbox."""
+        for kind, *parts in self.inbox.drain():
+            try:
+                _HANDLERS[kind](self, *parts)
+            except Exception:
+                _log.exception("a message of the engine could not be handled")
+
+    def _on_told(self, token: int, value: Any, error: Any) -> None:
+        future = self._told.pop(token, None)
+        if future is None or future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(from_native(*error))
+
+    def _on_begin(self, number: int, workflow: str, input: str, port: Any) -> None:
+        offered = self._workflows.get(workflow)
+        if offered is None:
+            port.give_up("workflow_unknown", f"{workflow} is not offered on this event loop")
+            return
+        body = self._bodies[number] = Body(*offered, port)
+        body.begin(input)
+
+    def _on_advance(self, number: int, answers: Any) -> None:
+        body = self._bodies.get(number)
+        if body is not None:
+            body.advance(answers)
+
+    def _on_drop(self, number: int) -> None:
+        body = self._bodies.pop(number, None)
+        if body is not None:
+            body.drop()
+
+    def _on_work(self, job: int, work: Work, argument: Any) -> None:
+        context = work.context(argument)
+        if not work.is_async:
+            context.run(self._in_thread, job, work, argument, context)
+            return
+        loop = self._loop()
+        assert loop is not None, "its reader has called"
+        self._tasks[job] = context.run(loop.create_task, self._do(job, work, argument))
+
+    async def _do(self, job: int, work: Work, argument: Any) -> None:
+        try:
+            value = await work.begin(argument)
+        except Exception as error:
+            work.fail(self.inbox, job, error)
+        except BaseException as error:
+            # Cancelled: by the engine, whom the answer does not reach, or with its event loop.
+            work.fail(self.inbox, job, error)
+            raise
+        else:
+            work.reply(self.inbox, job, value)
+        finally:
+            self._tasks.pop(job, None)
+
+    def _in_thread(self, job: int, work: Work, argument: Any, context: Any) -> None:
+        if self._pool is None:
+            self._pool = concurrent.futures.ThreadPoolExecutor(_THREADS_MAX, "semel-step")
+        loop = self._loop()
+
+        def run() -> None:
+            value = do_here(self.inbox, job, work, argument)
+            if inspect.isawaitable(value) and loop is not None:
+                # A plain callable that gave something to await after all.
+                later = self._later(job, work, value)
+                asyncio.run_coroutine_threadsafe(later, loop)
+
+        self._pool.submit(context.copy().run, run)
+
+    async def _later(self, job: int, work: Work, value: Any) -> None:
+        try:
+            work.reply(self.inbox, job, await value)
+        except BaseException as error:
+            work.fail(self.inbox, job, error)
+
+    def _on_transact(self, job: int, work: Any, transaction: Any) -> None:
+        if self._pool is None:
+            self._pool = concurrent.futures.ThreadPoolExecutor(_THREADS_MAX, "semel-step")
+        self._pool.submit(work.run, transaction)
+
+    def _on_abort(self, job: int) -> None:
+        task = self._tasks.get(job)
+        if task is not None:
+            task.cancel()
+
+    def close(self) -> None:
+        """Nothing is done here any more."""
+        self.inbox.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        loop = self._loop()
+        if loop is not None and not loop.is_closed():
+            loop.remove_reader(self.inbox.fileno())
+            _hosts.pop(loop, None)
+
+
+_HANDLERS: dict[str, Callable[..., None]] = {
+    "told": Host._on_told,
+    "begin": Host._on_begin,
+    "advance": Host._on_advance,
+    "drop": Host._on_drop,
+    "step": Host._on_work,
+    "send": Host._on_work,
+    "look": Host._on_work,
+    "transact": Host._on_transact,
+    "abort": Host._on_abort,
+}
+
+
+def do_here(inbox: Inbox, job: int, work: Work, argument: Any) -> Any:
+    """Does a piece of sync work in this thread. Returns what is to be awaited still, if anything."""
+    try:
+        value = work.begin(argument)
+        if inspect.isawaitable(value):
+            return value
+        work.reply(inbox, job, value)
+    except BaseException as error:
+        work.fail(inbox, job, error)
+        if not isinstance(error, Exception):
+            raise
+    return None
+
+
+_SLICE_MS = 100
+"""How long a blocked thread sleeps at a time: between two, Python looks at its signals."""
+
+
+def ask_blocking(begin: Begin, timeout: float | None = None) -> Any:
+    """Asks the engine and blocks until it answers. What it wants done meanwhile for this very call
+    is done in this thread: the code of a sync effect runs where it was called."""
+    inbox = Inbox()
+    until = None if timeout is None else time.monotonic() + timeout
+    asked = begin(inbox, 0)
+    try:
+        while True:
+            for kind, *parts in inbox.drain():
+                if kind == "told":
+                    _, value, error = parts
+                    if error is not None:
+                        raise from_native(*error)
+                    return value
+                if kind in ("send", "look"):
+                    job, work, argument = parts
+                    work.context(argument).run(do_here, inbox, job, work, argument)
+                elif kind == "transact":
+                    _, work, transaction = parts
+                    work.run(transaction)
+            left = _SLICE_MS if until is None else int((until - time.monotonic()) * 1000) + 1
+            if left <= 0:
+                raise TimedOut(f"no answer within {timeout} s")
+            inbox.wait(min(left, _SLICE_MS))
+    finally:
+        asked.cancel()
+        inbox.close()
+
+
+class Home:
+    """A thread with an event loop, for a Semel that is used by sync code."""
+
+    def __init__(self) -> None:
+        self._started = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="semel-home", daemon=True)
+        self._thread.start()
+        self._started.wait()
+        if self._failed is not None:
+            raise SemelError(f"no event loop could be started: {text(self._failed)}")
+
+    def _run(self) -> None:
+        try:
+            loop = asyncio.new_event_loop()
+            asyncio.set_event_loop(loop)
+            self.host = Host.of(loop)
+            self._loop = loop
+        except BaseException as error:
+            self._failed = error
+            self._started.set()
+            return
+        self._started.set()
+        try:
+            loop.run_forever()
+        finally:
+            self.host.close()
+            tasks = asyncio.all_tasks(loop)
+            for task in tasks:
+                task.cancel()
+            loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            asyncio.set_event_loop(None)
+            loop.close()
+
+    def stop(self) -> None:
+        """Ends the thread, and cancels what runs there."""
+        if self._loop is not None and self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(timeout=10)

@@ -1,0 +1,161 @@
+"""Keys and the like as templates over the parameters of a function: `"{request_id}"`."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+import string
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date, datetime
+from typing import Any
+
+from ._errors import SemelError
+
+KeySource = str | Sequence[str] | Callable[..., Any]
+"""How a key is declared: a template, a list of templates, or a function of the parameters."""
+
+_WORD = re.compile(r"\w")
+
+
+class Template:
+    """Text with places for parameters, checked when it is declared."""
+
+    def __init__(self, text: str, names: Iterable[str], what: str) -> None:
+        self.text = text
+        self.pieces: list[tuple[str, str | None]] = []
+        known = set(names)
+        try:
+            parsed = list(string.Formatter().parse(text))
+        except ValueError as error:
+            raise _invalid(f"{what} {text!r}: {error}") from error
+        for literal, field, spec, conversion in parsed:
+            if spec or conversion:
+                raise _invalid(f"{what} {text!r}: a place has a name only, no `!` or `:`")
+            if field is not None:
+                _check_field(field, known, f"{what} {text!r}")
+            self.pieces.append((literal, field))
+
+    @property
+    def fields(self) -> list[str]:
+        """The places, in order."""
+        return [field for _, field in self.pieces if field is not None]
+
+    def fill(self, values: dict[str, Any]) -> str:
+        """The text with the values of a call."""
+        filled = (
+            literal + ("" if field is None else _value(field, values))
+            for literal, field in self.pieces
+        )
+        return "".join(filled)
+
+    def parts(self, values: dict[str, Any]) -> list[str]:
+        """The values of a call as parts of a key. With several places each is a part of its own:
+        in one text `a:b` and `c` could not be told from `a` and `b:c`."""
+        if len(self.fields) < 2:
+            return [self.fill(values)]
+        parts = []
+        for literal, field in self.pieces:
+            if _WORD.search(literal):
+                parts.append(literal.strip(" :/,;|.-_#"))
+            if field is not None:
+                parts.append(_value(field, values))
+        return parts
+
+
+def _check_field(field: str, known: set[str], where: str) -> None:
+    if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", field):
+        raise _invalid(f"{where}: `{{{field}}}` is no parameter")
+    name = field.partition(".")[0]
+    if name not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise _invalid(f"{where}: there is no parameter `{name}`; there are: {names}")
+
+
+def _value(field: str, values: dict[str, Any]) -> str:
+    """The value of a place. One that is missing or blank would give many intents one key."""
+    name, *attributes = field.split(".")
+    found = values[name]
+    for attribute in attributes:
+        found = found[attribute] if isinstance(found, dict) else getattr(found, attribute)
+    return key_text(found, field)
+
+
+def key_text(value: Any, name: str) -> str:
+    """A business identifier as text; what is none is refused."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, str):
+        if not value.strip():
+            raise _invalid(f"`{name}` is blank: all such calls would share one key")
+        return value
+    if isinstance(value, (uuid.UUID, datetime, date)) or type(value) is int:
+        return str(value)
+    raise _invalid(f"`{name}` is {type(value).__name__}: a key is made of text and whole numbers")
+
+
+class KeyMaker:
+    """Makes the key of a call, as the list of its parts."""
+
+    def __init__(self, source: KeySource, names: Iterable[str]) -> None:
+        self._function: Callable[..., Any] | None = None
+        self._templates: list[Template] = []
+        if callable(source):
+            self._function = source
+            check_parameters(source, set(names), "key")
+        elif isinstance(source, str):
+            self._templates = [Template(source, names, "key")]
+        else:
+            self._templates = [Template(part, names, "key") for part in source]
+        if self._function is None and not self._templates:
+            raise _invalid("the key is empty")
+
+    def __call__(self, values: dict[str, Any]) -> list[str]:
+        if self._function is not None:
+            return key_parts(call_with(self._function, values))
+        if len(self._templates) == 1:
+            return self._templates[0].parts(values)
+        return [template.fill(values) for template in self._templates]
+
+
+def key_parts(key: Any) -> list[str]:
+    """A key as the list of its parts."""
+    if isinstance(key, (list, tuple)):
+        return [key_text(part, "a part of the key") for part in key]
+    return [key_text(key, "the key")]
+
+
+def text_maker(
+    source: str | Callable[..., str], names: Iterable[str], what: str
+) -> Callable[[dict[str, Any]], str]:
+    """Makes a text of a call: from a template or a function."""
+    if callable(source):
+        function = source
+        check_parameters(function, set(names), what)
+        return lambda values: str(call_with(function, values))
+    return Template(source, names, what).fill
+
+
+def check_parameters(function: Callable[..., Any], known: set[str], what: str) -> None:
+    """Refuses a function whose parameters are no parameters of what it belongs to."""
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
+        if parameter.name not in known and parameter.default is parameter.empty:
+            names = ", ".join(sorted(known)) or "none"
+            detail = f"the {what} asks for `{parameter.name}`, which is no parameter of the effect"
+            raise _invalid(f"{detail}; there are: {names}")
+
+
+def call_with(function: Callable[..., Any], values: dict[str, Any]) -> Any:
+    """Calls a function with those of the values that it has parameters for."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return function(**values)
+    names = {parameter.name for parameter in parameters}
+    return function(**{name: value for name, value in values.items() if name in names})
+
+
+def _invalid(detail: str) -> SemelError:
+    return SemelError(detail, code="key_invalid")

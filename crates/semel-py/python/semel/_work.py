@@ -1,0 +1,159 @@
+"""Pieces of work that the engine hands to Python: a step, a send, a look."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from . import _current, _intent
+from ._codec import Codec, codec
+from ._errors import NotApplied, Refused, SemelError, describe, text
+
+if TYPE_CHECKING:
+    from ._app import App
+    from ._context import StepContext
+    from ._declare import Effect
+    from ._native import Inbox, SendIntent
+
+
+class Work(Protocol):
+    """Something to do, once for each time that the engine says so."""
+
+    is_async: bool
+
+    def context(self, argument: Any) -> contextvars.Context:
+        """The context variables it runs under."""
+
+    def begin(self, argument: Any) -> Any:
+        """Does it; gives something to await when it is async."""
+
+    def reply(self, inbox: Inbox, job: int, value: Any) -> None:
+        """Says what it came to."""
+
+    def fail(self, inbox: Inbox, job: int, error: BaseException) -> None:
+        """Says why it came to nothing."""
+
+
+class StepWork:
+    """One step of a run: a function and its arguments."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        is_async: bool,
+        result: Codec,
+        no_retry: tuple[type[BaseException], ...],
+        step: StepContext,
+    ) -> None:
+        self._function = function
+        self.is_async = is_async
+        self._result = result
+        self._no_retry = no_retry
+        self._step = step
+
+    def context(self, argument: Any) -> contextvars.Context:
+        context = contextvars.copy_context()
+        context.run(_current.enter_step, self._step.app, self._step.at(argument))
+        return context
+
+    def begin(self, argument: Any) -> Any:
+        return self._function()
+
+    def reply(self, inbox: Inbox, job: int, value: Any) -> None:
+        try:
+            stored = self._result.dump(value)
+        except SemelError as error:
+            inbox.fail(job, "refused", error.detail, describe(error))
+        else:
+            inbox.reply(job, stored)
+
+    def fail(self, inbox: Inbox, job: int, error: BaseException) -> None:
+        is_final = isinstance(error, (Refused, *self._no_retry))
+        inbox.fail(job, "refused" if is_final else "unknown", text(error), describe(error))
+
+
+class SendWork:
+    """The call of an effect, with the input that is stored under its key."""
+
+    def __init__(self, effect: Effect[..., Any], instance: Any, app: App) -> None:
+        self._effect = effect
+        self._instance = instance
+        self._app = app
+        self._context = contextvars.copy_context()
+        self.is_async = effect.shape.is_async
+
+    def context(self, argument: SendIntent) -> contextvars.Context:
+        context = self._context.copy()
+        context.run(_intent._current.set, _intent.Intent(argument))
+        context.run(_current.enter_step, self._app, None)
+        return context
+
+    def begin(self, argument: SendIntent) -> Any:
+        shape = self._effect.shape
+        try:
+            values = shape.load(argument.input)
+        except SemelError as error:
+            # Nothing was sent, and another release of the code may know how to.
+            raise NotApplied(error.detail) from error
+        args, kwargs = shape.arguments(values)
+        if shape.takes_ctx:
+            args.insert(0, _current.step_context())
+        if self._instance is not None:
+            args.insert(0, self._instance)
+        return shape.function(*args, **kwargs)
+
+    def reply(self, inbox: Inbox, job: int, value: Any) -> None:
+        try:
+            stored = self._effect.shape.result.dump(value)
+        except SemelError:
+            try:
+                # It happened: a receipt of another shape is better than a doubt.
+                stored = codec(Any).dump(value)
+            except SemelError as error:
+                detail = f"it happened, but its receipt cannot be stored: {error.detail}"
+                inbox.fail(job, "unknown", detail, describe(error))
+                return
+        inbox.reply(job, stored)
+
+    def fail(self, inbox: Inbox, job: int, error: BaseException) -> None:
+        proof = self._effect.proof(error)
+        inbox.fail(job, proof, text(error), describe(error))
+
+
+class LookWork:
+    """The look of an effect whose destination can be asked."""
+
+    def __init__(
+        self, effect: Effect[..., Any], look: Callable[..., Any], instance: Any, app: App
+    ) -> None:
+        from ._shape import is_async
+
+        self._effect = effect
+        self._look = look
+        self._send = SendWork(effect, instance, app)
+        self._instance = instance
+        self.is_async = is_async(look)
+
+    def context(self, argument: SendIntent) -> contextvars.Context:
+        return self._send.context(argument)
+
+    def begin(self, argument: SendIntent) -> Any:
+        from ._template import call_with
+
+        values = self._effect.shape.load(argument.input)
+        look = self._look
+        if self._instance is not None and not hasattr(look, "__self__"):
+            look = functools.partial(look, self._instance)
+        return call_with(look, values)
+
+    def reply(self, inbox: Inbox, job: int, value: Any) -> None:
+        hits = [] if value is None else value if isinstance(value, list) else [value]
+        try:
+            inbox.found(job, [self._effect.shape.result.dump(hit) for hit in hits])
+        except SemelError as error:
+            inbox.fail(job, "unknown", error.detail, describe(error))
+
+    def fail(self, inbox: Inbox, job: int, error: BaseException) -> None:
+        inbox.fail(job, "unknown", text(error), describe(error))

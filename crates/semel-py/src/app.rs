@@ -1,0 +1,244 @@
+//! An opened ledger, for Python.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use semel::{Action, Code, Error, Json, Namespace, Semel};
+use semel_core::effect::{Person, Resolution};
+use semel_core::key::Address;
+use semel_core::limits;
+use semel_core::wire::effect_view;
+use semel_engine::{Handler, Offer};
+
+use crate::convert;
+use crate::declare::Declaration;
+use crate::error::raise;
+use crate::handle::Handle;
+use crate::job::doer;
+use crate::mailbox::{Asked, Inbox, Told};
+use crate::process::{Ours, runtime};
+use crate::{body, transaction};
+
+/// A ledger. Closed by `close`, or when it is collected.
+#[pyclass(frozen)]
+pub(crate) struct App {
+    semel: Mutex<Option<Ours<Semel>>>,
+    namespace: Namespace,
+}
+
+impl App {
+    pub(crate) fn new(semel: Semel) -> App {
+        let namespace = semel.namespace_of().clone();
+        App { semel: Mutex::new(Some(Ours::new(semel))), namespace }
+    }
+
+    fn semel(&self) -> PyResult<Semel> {
+        runtime()?;
+        let semel = self.semel.lock().unwrap_or_else(PoisonError::into_inner);
+        match semel.as_ref() {
+            Some(semel) => Ok(Semel::clone(semel)),
+            None => Err(raise(&Error::new(Code::StoreUnavailable, "this Semel was closed"))),
+        }
+    }
+
+    fn address(&self, action: &str, key: &[String]) -> PyResult<Address> {
+        let action = Action::new(action).map_err(|invalid| raise(&invalid.into()))?;
+        Ok(Address { namespace: self.namespace.clone(), action, key: convert::key(key)? })
+    }
+}
+
+#[pymethods]
+impl App {
+    /// Opens the ledger at an address.
+    #[staticmethod]
+    fn open(inbox: &Inbox, token: u64, url: String, namespace: String) -> PyResult<Asked> {
+        inbox.ask(token, async move {
+            let semel = crate::open::open(&url).await?;
+            Ok(Told::Opened(semel.namespace(&namespace)?))
+        })
+    }
+
+    /// Starts a run, or attaches to the one that its key started before.
+    #[expect(clippy::too_many_arguments, reason = "a start has that many parts")]
+    fn start(
+        &self,
+        inbox: &Inbox,
+        token: u64,
+        workflow: String,
+        key: Option<Vec<String>>,
+        input: String,
+        window_ms: Option<u64>,
+        deadline_ms: Option<u64>,
+    ) -> PyResult<Asked> {
+        let semel = self.semel()?;
+        let input = convert::json(input)?;
+        inbox.ask(token, async move {
+            let mut start = semel.start(&workflow).input(&input);
+            if let Some(key) = key {
+                start = start.key(key);
+            }
+            if let Some(ms) = deadline_ms {
+                start = start.deadline(std::time::Duration::from_millis(ms));
+            }
+            let window = std::time::Duration::from_millis(window_ms.unwrap_or(limits::WINDOW_MS));
+            Ok(Told::Run(start.replay_window(window).run().await?))
+        })
+    }
+
+    /// A run by its id.
+    fn run(&self, id: &str) -> PyResult<Handle> {
+        Ok(Handle::new(self.semel()?.run(id)))
+    }
+
+    /// Performs an effect once, or tells what became of it before.
+    #[expect(clippy::too_many_arguments, reason = "an effect has that many parts")]
+    fn call(
+        &self,
+        inbox: &Inbox,
+        token: u64,
+        declaration: &Declaration,
+        key: Vec<String>,
+        downstream_key: Option<String>,
+        input: String,
+        send: Py<PyAny>,
+        look: Option<Py<PyAny>>,
+    ) -> PyResult<Asked> {
+        let engine = self.semel()?.engine().clone();
+        let call = declaration.call(&self.namespace, &key, downstream_key, input)?;
+        let look = look.map(Arc::new);
+        let doer = doer(inbox.mailbox(), Arc::new(send), look, declaration.abort);
+        inbox.ask(token, async move {
+            let receipt = engine.call(call, doer).await?;
+            Ok(Told::Text(receipt.text().to_owned()))
+        })
+    }
+
+    /// Performs an effect that is rows in the ledger's own SQLite.
+    fn transact(
+        &self,
+        inbox: &Inbox,
+        token: u64,
+        declaration: &Declaration,
+        key: Vec<String>,
+        input: String,
+        function: Py<PyAny>,
+    ) -> PyResult<Asked> {
+        let engine = self.semel()?.engine().clone();
+        let call = declaration.call(&self.namespace, &key, None, input)?;
+        let work = transaction::work(inbox.mailbox(), Arc::new(function));
+        inbox.ask(token, async move {
+            let receipt = engine.transaction(transaction::begin(call), work).await?;
+            Ok(Told::Text(receipt.text().to_owned()))
+        })
+    }
+
+    /// What the ledger knows of an effect, as JSON; nothing when it was never begun.
+    fn find(&self, inbox: &Inbox, token: u64, action: &str, key: Vec<String>) -> PyResult<Asked> {
+        let engine = self.semel()?.engine().clone();
+        let address = self.address(action, &key)?;
+        inbox.ask(token, async move {
+            let now = engine.store().ground().now;
+            match engine.effect(&address).await {
+                Ok(effect) => {
+                    let view = effect_view(&engine.judged(effect, &now), &now);
+                    Ok(Told::Text(Json::of(&view)?.text().to_owned()))
+                }
+                Err(error) if error.code() == Code::NotFound => Ok(Told::Nothing),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
+    /// Settles a doubt by a person's word: `done` with a receipt, `retry` or `failed`.
+    #[expect(clippy::too_many_arguments, reason = "a decision has that many parts")]
+    fn resolve(
+        &self,
+        inbox: &Inbox,
+        token: u64,
+        action: &str,
+        key: Vec<String>,
+        decision: &str,
+        receipt: Option<String>,
+        actor: String,
+        reason: String,
+    ) -> PyResult<Asked> {
+        let engine = self.semel()?.engine().clone();
+        let address = self.address(action, &key)?;
+        let resolution = match (decision, receipt) {
+            ("done", receipt) => Resolution::Done(convert::json(receipt.unwrap_or("null".into()))?),
+            ("retry", None) => Resolution::Retry,
+            ("failed", None) => Resolution::Failed,
+            _ => {
+                let text = "a decision is `done`, `retry` or `failed`; only `done` has a receipt";
+                return Err(raise(&Error::new(Code::InputInvalid, text)));
+            }
+        };
+        inbox.ask(token, async move {
+            let version = engine.effect(&address).await?.version;
+            let person = Person { actor, reason, version };
+            engine.resolve(&address, &person, &resolution).await?;
+            Ok(Told::Nothing)
+        })
+    }
+
+    /// Offers the code of a workflow: its runs are taken by the thread that reads this inbox.
+    fn offer(&self, inbox: &Inbox, workflow: &str, release: String) -> PyResult<()> {
+        Action::new(workflow).map_err(|invalid| raise(&invalid.into()))?;
+        let semel = self.semel()?;
+        let _inside = runtime()?.enter();
+        let body = body::body(inbox.mailbox(), workflow.to_owned());
+        semel.engine().offer(self.namespace.as_str(), workflow, Offer { body, release });
+        Ok(())
+    }
+
+    /// Registers the code that attends to due effects of an action which nobody waits for.
+    fn attend(
+        &self,
+        inbox: &Inbox,
+        declaration: &Declaration,
+        send: Py<PyAny>,
+        look: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
+        let look = look.map(Arc::new);
+        let doer = doer(inbox.mailbox(), Arc::new(send), look, declaration.abort);
+        let handler = Handler { doer, declared: declaration.declared, retry: declaration.retry };
+        let semel = self.semel()?;
+        semel.engine().handle(self.namespace.clone(), declaration.action.clone(), handler);
+        Ok(())
+    }
+
+    /// How long a run stays with this process without a sign of life.
+    fn set_lease_ms(&self, lease_ms: u64) -> PyResult<()> {
+        self.semel()?.engine().set_run_lease_ms(lease_ms).map_err(|error| raise(&error))
+    }
+
+    /// Takes no more runs and lets go of those it holds.
+    fn drain(&self, inbox: &Inbox, token: u64, patience_ms: u64) -> PyResult<Asked> {
+        let engine = self.semel()?.engine().clone();
+        inbox.ask(token, async move {
+            engine.drain(patience_ms).await;
+            Ok(Told::Nothing)
+        })
+    }
+
+    /// How many runs this process advances right now.
+    fn runs_held(&self) -> PyResult<usize> {
+        Ok(self.semel()?.engine().runs_held())
+    }
+
+    #[getter]
+    fn namespace(&self) -> &str {
+        self.namespace.as_str()
+    }
+
+    #[getter]
+    fn is_closed(&self) -> bool {
+        self.semel.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+
+    /// Closes the ledger. Whatever is under way in it is left to whoever opens it next.
+    fn close(&self, py: Python<'_>) {
+        let semel = self.semel.lock().unwrap_or_else(PoisonError::into_inner).take();
+        py.detach(|| drop(semel));
+    }
+}

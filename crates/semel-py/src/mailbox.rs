@@ -1,0 +1,349 @@
+//! The way from the engine to a thread of Python: a queue and a bell that an event loop can watch.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use semel::{Error, Json, RunHandle, Semel};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use crate::app::App;
+use crate::convert::Exception;
+use crate::error;
+use crate::handle::Handle;
+use crate::job::{Reply, SendIntent};
+use crate::port::RunPort;
+use crate::process::runtime;
+use crate::transaction::Transaction;
+
+/// A function of Python. It is only ever called by a thread of Python.
+pub(crate) type Function = Arc<Py<PyAny>>;
+
+/// What the engine has for a thread of Python.
+pub(crate) enum Message {
+    /// The code of a run begins.
+    Begin {
+        body: u64,
+        workflow: String,
+        input: Json,
+        port: RunPort,
+    },
+    /// It goes on with these answers.
+    Advance {
+        body: u64,
+        answers: Vec<(u32, Answer)>,
+    },
+    /// It is not asked any more.
+    Drop {
+        body: u64,
+    },
+    Step {
+        job: u64,
+        function: Function,
+        attempt: u32,
+    },
+    Send {
+        job: u64,
+        function: Function,
+        intent: SendIntent,
+    },
+    Look {
+        job: u64,
+        function: Function,
+        intent: SendIntent,
+    },
+    Transact {
+        job: u64,
+        function: Function,
+        transaction: Transaction,
+    },
+    /// Nobody waits for the job any more, and it has to end.
+    Abort {
+        job: u64,
+    },
+    /// The answer to something that Python asked for.
+    Told {
+        token: u64,
+        told: Result<Told, Error>,
+    },
+}
+
+/// The answer to a command of a run.
+pub(crate) type Answer = Result<Option<Json>, Error>;
+
+/// What an operation comes to.
+pub(crate) enum Told {
+    Nothing,
+    Text(String),
+    Opened(Semel),
+    Run(RunHandle),
+}
+
+/// The shared end of a mailbox.
+pub(crate) struct Mailbox {
+    state: Mutex<State>,
+    bell: OwnedFd,
+    job_next: AtomicU64,
+}
+
+#[derive(Default)]
+struct State {
+    queue: Vec<Message>,
+    jobs: HashMap<u64, oneshot::Sender<Reply>>,
+    is_closed: bool,
+}
+
+impl Mailbox {
+    /// Leaves a message. One for a thread that is gone is dropped.
+    pub(crate) fn push(&self, message: Message) {
+        let mut state = self.lock();
+        if state.is_closed {
+            return;
+        }
+        let was_empty = state.queue.is_empty();
+        state.queue.push(message);
+        drop(state);
+        if was_empty {
+            // It can only fail when it rings already.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// A number for a job, and where its reply will be. `None`: nobody is there to do it.
+    pub(crate) fn job(&self) -> Option<(u64, oneshot::Receiver<Reply>)> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return None;
+        }
+        let id = self.job_next.fetch_add(1, Ordering::Relaxed);
+        let (sender, receiver) = oneshot::channel();
+        state.jobs.insert(id, sender);
+        Some((id, receiver))
+    }
+
+    /// Nobody waits for the job any more. One that was not begun is taken back.
+    pub(crate) fn abort(&self, job: u64) {
+        let mut state = self.lock();
+        if state.jobs.remove(&job).is_none() {
+            return;
+        }
+        let waiting = state.queue.len();
+        state.queue.retain(|message| message.job() != Some(job));
+        let was_begun = state.queue.len() == waiting;
+        drop(state);
+        if was_begun {
+            self.push(Message::Abort { job });
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Message {
+    fn job(&self) -> Option<u64> {
+        match self {
+            Message::Step { job, .. }
+            | Message::Send { job, .. }
+            | Message::Look { job, .. }
+            | Message::Transact { job, .. } => Some(*job),
+            Message::Begin { .. }
+            | Message::Advance { .. }
+            | Message::Drop { .. }
+            | Message::Abort { .. }
+            | Message::Told { .. } => None,
+        }
+    }
+
+    fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
+        match self {
+            Message::Begin { body, workflow, input, port } => {
+                ("begin", body, workflow, input.text(), Py::new(py, port)?).into_pyobject(py)
+            }
+            Message::Advance { body, answers } => {
+                let list = PyList::empty(py);
+                for (waiter, answer) in answers {
+                    list.append(answered(py, waiter, answer)?)?;
+                }
+                ("advance", body, list).into_pyobject(py)
+            }
+            Message::Drop { body } => ("drop", body).into_pyobject(py),
+            Message::Step { job, function, attempt } => {
+                ("step", job, function.bind(py), attempt).into_pyobject(py)
+            }
+            Message::Send { job, function, intent } => {
+                ("send", job, function.bind(py), Py::new(py, intent)?).into_pyobject(py)
+            }
+            Message::Look { job, function, intent } => {
+                ("look", job, function.bind(py), Py::new(py, intent)?).into_pyobject(py)
+            }
+            Message::Transact { job, function, transaction } => {
+                ("transact", job, function.bind(py), Py::new(py, transaction)?).into_pyobject(py)
+            }
+            Message::Abort { job } => ("abort", job).into_pyobject(py),
+            Message::Told { token, told: Ok(told) } => {
+                let value = told.into_python(py)?;
+                ("told", token, value, py.None()).into_pyobject(py)
+            }
+            Message::Told { token, told: Err(error) } => {
+                ("told", token, py.None(), error::parts(py, &error)?).into_pyobject(py)
+            }
+        }
+    }
+}
+
+fn answered(py: Python<'_>, waiter: u32, answer: Answer) -> PyResult<Bound<'_, PyTuple>> {
+    match answer {
+        Ok(Some(json)) => (waiter, json.text(), py.None()).into_pyobject(py),
+        Ok(None) => (waiter, py.None(), py.None()).into_pyobject(py),
+        Err(error) => (waiter, py.None(), error::parts(py, &error)?).into_pyobject(py),
+    }
+}
+
+impl Told {
+    fn into_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        match self {
+            Told::Nothing => Ok(py.None()),
+            Told::Text(text) => Ok(text.into_pyobject(py)?.into_any().unbind()),
+            Told::Opened(semel) => Ok(Py::new(py, App::new(semel))?.into_any()),
+            Told::Run(run) => Ok(Py::new(py, Handle::new(run))?.into_any()),
+        }
+    }
+}
+
+/// A mailbox, as the thread of Python that reads it has it.
+#[pyclass(frozen)]
+pub(crate) struct Inbox {
+    mailbox: Arc<Mailbox>,
+}
+
+impl Inbox {
+    pub(crate) fn mailbox(&self) -> Arc<Mailbox> {
+        self.mailbox.clone()
+    }
+
+    /// Lets the engine do something, and leaves the answer here.
+    pub(crate) fn ask<F>(&self, token: u64, work: F) -> PyResult<Asked>
+    where
+        F: Future<Output = Result<Told, Error>> + Send + 'static,
+    {
+        let mailbox = self.mailbox();
+        let task = runtime()?.spawn(async move {
+            let told = work.await;
+            mailbox.push(Message::Told { token, told });
+        });
+        Ok(Asked { task: task.abort_handle() })
+    }
+}
+
+#[pymethods]
+impl Inbox {
+    #[new]
+    fn new() -> PyResult<Inbox> {
+        runtime()?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(std::io::Error::from)?;
+        let state = Mutex::default();
+        Ok(Inbox { mailbox: Arc::new(Mailbox { state, bell, job_next: AtomicU64::new(1) }) })
+    }
+
+    /// What an event loop watches: readable while something waits here.
+    fn fileno(&self) -> i32 {
+        self.mailbox.bell.as_raw_fd()
+    }
+
+    /// Takes everything that waits here.
+    fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        // The bell first: what comes in after the queue was taken rings it again.
+        let _ = rustix::io::read(&self.mailbox.bell, &mut [0_u8; 8][..]);
+        let messages = std::mem::take(&mut self.mailbox.lock().queue);
+        let list = PyList::empty(py);
+        for message in messages {
+            list.append(message.into_python(py)?)?;
+        }
+        Ok(list)
+    }
+
+    /// Waits until something is here, or the time is over. Other threads of Python go on.
+    fn wait(&self, py: Python<'_>, timeout_ms: u64) {
+        let mailbox = &self.mailbox;
+        py.detach(|| {
+            let mut fds = [PollFd::new(&mailbox.bell, PollFlags::IN)];
+            let timeout = Timespec::try_from(Duration::from_millis(timeout_ms)).ok();
+            // A signal ends it early: Python looks at that.
+            let _ = poll(&mut fds, timeout.as_ref());
+        });
+    }
+
+    /// What a job came to, as JSON.
+    fn reply(&self, job: u64, text: String) {
+        self.answer(job, Reply::Value(text));
+    }
+
+    /// What a look found.
+    fn found(&self, job: u64, hits: Vec<String>) {
+        self.answer(job, Reply::Found(hits));
+    }
+
+    /// Why a job came to nothing: `not_applied`, `refused` or `unknown`, and what was raised: its
+    /// type, what rebuilds it, and the trace for the operator.
+    fn fail(&self, job: u64, proof: &str, detail: String, raised: Option<Exception>) {
+        self.answer(job, Reply::failed(proof, detail, raised));
+    }
+
+    /// No thread reads this any more. What was not begun did not happen; of what was, nobody knows.
+    fn close(&self) {
+        let mut state = self.mailbox.lock();
+        state.is_closed = true;
+        let queue = std::mem::take(&mut state.queue);
+        for job in queue.iter().filter_map(Message::job) {
+            if let Some(sender) = state.jobs.remove(&job) {
+                let _ = sender.send(Reply::never_begun());
+            }
+        }
+        let jobs = std::mem::take(&mut state.jobs);
+        drop(state);
+        drop((queue, jobs));
+    }
+
+    /// How many jobs were begun and have no answer yet.
+    fn jobs_open(&self) -> usize {
+        self.mailbox.lock().jobs.len()
+    }
+}
+
+impl Inbox {
+    fn answer(&self, job: u64, reply: Reply) {
+        let sender = self.mailbox.lock().jobs.remove(&job);
+        if let Some(sender) = sender {
+            // Nobody waits for it any more.
+            let _ = sender.send(reply);
+        }
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Something that was asked for. Cancelled, nobody is told; what it began goes on.
+#[pyclass(frozen)]
+pub(crate) struct Asked {
+    task: AbortHandle,
+}
+
+#[pymethods]
+impl Asked {
+    fn cancel(&self) {
+        self.task.abort();
+    }
+}
