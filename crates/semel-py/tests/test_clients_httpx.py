@@ -20,7 +20,7 @@ __all__ = ["open_ledger"]
 pytestmark = pytest.mark.usefixtures("ledger")
 
 # Nobody can resolve it: were it looked up, the error would be another one.
-NOWHERE = "http://nobody.invalid/tickets"
+NOWHERE = "http://me:secret@nobody.invalid/tickets?token=secret"
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "MERGE"])
@@ -45,6 +45,8 @@ def test_a_write_outside_of_an_effect_is_refused_before_anything_is_sent(method:
             with pytest.raises(WriteOutsideEffect) as refusal:
                 write()
             assert refusal.value.code == "write_outside_effect"
+            want = f"{method} http://nobody.invalid/tickets outside of an effect; nothing was sent"
+            assert refusal.value.detail == want
 
 
 def test_reads_pass_untouched_in_and_out_of_an_effect() -> None:
@@ -127,6 +129,17 @@ def test_a_key_the_caller_set_stands() -> None:
             lambda: semel.httpx.post(provider.url, headers={"Idempotency-Key": "too"}).text, "2"
         )
         assert provider.keys == ["mine", "too"]
+
+
+def test_a_key_of_the_callers_own_does_not_count_as_the_downstream_key() -> None:
+    def write(url: str) -> Any:
+        return semel.httpx.post(url, headers={"Idempotency-Key": "mine"}).json()
+
+    with Provider("ok-reset", "ok") as provider:
+        with pytest.raises(InDoubt):
+            in_effect(lambda: write(provider.url), retries=1)
+        # What the provider makes of that key is not known here: it is not sent again.
+        assert provider.keys == ["mine"]
 
 
 def test_the_header_may_have_another_name() -> None:

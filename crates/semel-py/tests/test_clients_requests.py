@@ -27,12 +27,13 @@ NOWHERE = "http://nobody.invalid/tickets"
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "MERGE"])
 def test_a_write_outside_of_an_effect_is_refused_before_anything_is_sent(method: str) -> None:
     with semel.requests.Session() as session:
-        for write in (
+        writes: list[Callable[[], object]] = [
             lambda: session.request(method, NOWHERE),
             lambda: session.request(method, NOWHERE, headers={"Idempotency-Key": "mine"}),
             lambda: session.send(requests.Request(method, NOWHERE).prepare()),
             lambda: semel.requests.request(method, NOWHERE),
-        ):
+        ]
+        for write in writes:
             with pytest.raises(WriteOutsideEffect) as refusal:
                 write()
             assert refusal.value.code == "write_outside_effect"

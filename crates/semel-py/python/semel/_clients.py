@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from urllib.parse import urlsplit, urlunsplit
 
 from semel._errors import WriteOutsideEffect
 from semel._intent import current
@@ -19,7 +20,7 @@ def is_write(method: str) -> bool:
     return method.upper() not in _SAFE_METHODS
 
 
-def key_to_add(method: str, headers: Mapping[str, str], header: str) -> str | None:
+def key_to_add(method: str, url: str, headers: Mapping[str, str], header: str) -> str | None:
     """The key to set as `header` on this write, or None if the caller brought his own.
 
     Raises `WriteOutsideEffect` where no effect is running, before anything is sent: a write that
@@ -27,15 +28,19 @@ def key_to_add(method: str, headers: Mapping[str, str], header: str) -> str | No
     """
     intent = current()
     if intent is None:
-        raise WriteOutsideEffect(
-            f"a {method.upper()} was about to be sent outside of an effect; nothing was sent. "
-            "Move it into a function with @effect"
-        )
+        wish = f"{method.upper()} {_without_secrets(url)}"
+        raise WriteOutsideEffect(f"{wish} outside of an effect; nothing was sent")
     if header in headers:
         # Whoever passes the downstream key on himself has read it, and that was counted then.
         return None
     # Read last and only here: reading it tells the ledger that the provider gets to see it.
     return intent.downstream_key
+
+
+def _without_secrets(url: str) -> str:
+    # Passwords and tokens travel in front of the host and in the query.
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
 
 
 def missing(client: str, error: ModuleNotFoundError) -> ImportError:

@@ -154,7 +154,7 @@ def _client_for_one_call(options: dict[str, Any]) -> Client:
 
 
 def _with_key(request: httpx.Request, header: str) -> httpx.Request:
-    key = _clients.key_to_add(request.method, request.headers, header)
+    key = _clients.key_to_add(request.method, str(request.url), request.headers, header)
     if key is None:
         return request
     # A copy: the same request object, sent by the next intent, must not bring this one's key.

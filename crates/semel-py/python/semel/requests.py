@@ -101,7 +101,8 @@ def delete(url: str, **options: Any) -> requests.Response:
 
 
 def _with_key(request: requests.PreparedRequest, header: str) -> requests.PreparedRequest:
-    key = _clients.key_to_add(request.method or "", request.headers, header)
+    method, url = request.method or "", request.url or ""
+    key = _clients.key_to_add(method, url, request.headers, header)
     if key is None:
         return request
     # A copy: the same request object, sent by the next intent, must not bring this one's key.

@@ -91,14 +91,14 @@ class HTTPClient(stripe.HTTPClient):
     ) -> Any:
         """Makes one try."""
         with _watched():
-            return _noted(self._inner.request(method, url, _keyed(method, headers), post_data))
+            return _noted(self._inner.request(method, url, _keyed(method, url, headers), post_data))
 
     def request_stream(
         self, method: str, url: str, headers: Any, post_data: Any = None, *, _usage: Any = None
     ) -> Any:
         """Makes one try, and leaves the body to be read."""
         with _watched():
-            keyed = _keyed(method, headers)
+            keyed = _keyed(method, url, headers)
             return _noted(self._inner.request_stream(method, url, keyed, post_data))
 
     async def request_async(
@@ -106,7 +106,7 @@ class HTTPClient(stripe.HTTPClient):
     ) -> Any:
         """Makes one try."""
         with _watched():
-            keyed = _keyed(method, headers)
+            keyed = _keyed(method, url, headers)
             return _noted(await self._inner.request_async(method, url, keyed, post_data))
 
     async def request_stream_async(
@@ -114,7 +114,7 @@ class HTTPClient(stripe.HTTPClient):
     ) -> Any:
         """Makes one try, and leaves the body to be read."""
         with _watched():
-            keyed = _keyed(method, headers)
+            keyed = _keyed(method, url, headers)
             return _noted(await self._inner.request_stream_async(method, url, keyed, post_data))
 
     def request_with_retries(self, *args: Any, **options: Any) -> Any:
@@ -150,7 +150,7 @@ class HTTPClient(stripe.HTTPClient):
         await self._inner.close_async()
 
 
-def _keyed(method: str, headers: Mapping[str, str] | None) -> Mapping[str, str]:
+def _keyed(method: str, url: str, headers: Mapping[str, str] | None) -> Mapping[str, str]:
     if not _clients.is_write(method):
         return headers or {}
     ours = _clients.DEFAULT_HEADER.lower()
@@ -159,7 +159,7 @@ def _keyed(method: str, headers: Mapping[str, str] | None) -> Mapping[str, str]:
         for name, value in (headers or {}).items()
         if name.lower() != ours or not _MADE_UP_KEY.match(value)
     }
-    key = _clients.key_to_add(method, {name.lower(): "" for name in kept}, ours)
+    key = _clients.key_to_add(method, url, {name.lower(): "" for name in kept}, ours)
     return kept if key is None else {**kept, _clients.DEFAULT_HEADER: key}
 
 
