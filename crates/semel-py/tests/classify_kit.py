@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from semel import NotApplied, Refused, classify
@@ -29,6 +30,24 @@ CUTS = {"slam": "unknown", "reset": "unknown", "ok-reset": "unknown", "ok-stall"
 ANSWERS = {**STATUSES, **CUTS}
 
 
+_patience_s = [10.0]
+
+
+def patience_s() -> float:
+    """How long a call may wait: long, unless the test is about waiting in vain."""
+    return _patience_s[-1]
+
+
+@contextmanager
+def in_a_hurry() -> Iterator[None]:
+    """For a wait that has to end by itself."""
+    _patience_s.append(0.3)
+    try:
+        yield
+    finally:
+        _patience_s.pop()
+
+
 def happened(call: Callable[[], Any]) -> BaseException:
     """The error that `call` ends with."""
     try:
@@ -51,7 +70,8 @@ def verdict(exc: BaseException, **options: Any) -> str:
 
 def at_provider(word: str, call: Callable[[str], Any], **options: Any) -> str:
     """The verdict on a call to a provider with this script."""
-    with Provider(*word.split("; ")) as provider:
+    hurry = in_a_hurry() if "stall" in word else nullcontext()
+    with hurry, Provider(*word.split("; ")) as provider:
         return verdict(happened(lambda: call(provider.url)), **options)
 
 
@@ -62,5 +82,5 @@ def at_nobody(call: Callable[[str], Any], **options: Any) -> str:
 
 def at_full_backlog(call: Callable[[str], Any], **options: Any) -> str:
     """The verdict on a call to a server that does not accept: the connect times out."""
-    with FullBacklog() as url:
+    with in_a_hurry(), FullBacklog() as url:
         return verdict(happened(lambda: call(url)), **options)

@@ -8,7 +8,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.config import Config
-from classify_kit import at_full_backlog, at_nobody, at_provider, happened, verdict
+from classify_kit import at_full_backlog, at_nobody, at_provider, happened, patience_s, verdict
 from stand_ins import Provider, refusing_url
 
 KEYS = {"aws_access_key_id": "id", "aws_secret_access_key": "secret"}
@@ -30,8 +30,8 @@ def nobodys_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def put(url: str, tries: int = 1, **options: Any) -> None:
     limits = Config(
         retries={"total_max_attempts": tries, "mode": "standard"},
-        connect_timeout=0.3,
-        read_timeout=0.3,
+        connect_timeout=patience_s(),
+        read_timeout=patience_s(),
     )
     keys = options.pop("keys", KEYS)
     client: Any = boto3.Session(**keys).client(

@@ -13,40 +13,47 @@ import httpx
 import pytest
 import requests
 import urllib3
-from classify_kit import ANSWERS, at_full_backlog, at_nobody, at_provider, happened, verdict
+from classify_kit import (
+    ANSWERS,
+    at_full_backlog,
+    at_nobody,
+    at_provider,
+    happened,
+    patience_s,
+    verdict,
+)
 from requests.adapters import HTTPAdapter
 from stand_ins import Provider, refusing_url
 from urllib3.util import Retry
 
-SHORT = 0.3
 Call = Callable[[str], Any]
 
 
 def with_httpx(url: str, **options: Any) -> None:
-    httpx.post(url, timeout=SHORT, **options).raise_for_status()
+    httpx.post(url, timeout=patience_s(), **options).raise_for_status()
 
 
 def with_httpx_async(url: str, **options: Any) -> None:
     async def call() -> None:
-        async with httpx.AsyncClient(timeout=SHORT) as client:
+        async with httpx.AsyncClient(timeout=patience_s()) as client:
             (await client.post(url, **options)).raise_for_status()
 
     asyncio.run(call())
 
 
 def with_requests(url: str, **options: Any) -> None:
-    requests.post(url, timeout=SHORT, **options).raise_for_status()
+    requests.post(url, timeout=patience_s(), **options).raise_for_status()
 
 
 def with_requests_retrying(url: str, retries: Any = 2, method: str = "POST") -> None:
     with requests.Session() as session:
         session.mount("http://", HTTPAdapter(max_retries=retries))
-        session.request(method, url, timeout=SHORT).raise_for_status()
+        session.request(method, url, timeout=patience_s()).raise_for_status()
 
 
 def with_aiohttp(url: str, method: str = "POST", **options: Any) -> None:
     async def call() -> None:
-        limits = aiohttp.ClientTimeout(connect=SHORT, sock_read=SHORT)
+        limits = aiohttp.ClientTimeout(connect=patience_s(), sock_read=patience_s())
         async with aiohttp.ClientSession(timeout=limits) as session:
             async with session.request(method, url, **options) as response:
                 response.raise_for_status()
@@ -55,7 +62,7 @@ def with_aiohttp(url: str, method: str = "POST", **options: Any) -> None:
 
 
 def with_urllib(url: str) -> None:
-    urllib.request.urlopen(url, data=b"body", timeout=SHORT)
+    urllib.request.urlopen(url, data=b"body", timeout=patience_s())
 
 
 CLIENTS: dict[str, Call] = {
@@ -95,6 +102,32 @@ def test_a_url_that_is_none_was_not_applied(client: str) -> None:
     assert verdict(happened(lambda: CLIENTS[client]("nowhere"))) == "not applied"
 
 
+def test_a_proxy_that_is_not_there_means_nothing_was_sent() -> None:
+    def through_proxy_of_requests(proxy: str) -> None:
+        requests.post("http://crm.example", proxies={"http": proxy})
+
+    for call in (
+        through_proxy_of_requests,
+        lambda proxy: httpx.post("http://crm.example", proxy=proxy),
+        lambda proxy: with_aiohttp("http://crm.example", proxy=proxy),
+    ):
+        assert at_nobody(call) == "not applied"
+
+
+def test_a_request_that_waited_in_vain_for_a_free_connection_was_not_applied() -> None:
+    one = httpx.Limits(max_connections=1)
+    limits = httpx.Timeout(10, pool=0.1)
+    with Provider() as provider, httpx.Client(limits=one, timeout=limits) as client:
+        with client.stream("POST", provider.url):
+            error = happened(lambda: client.post(provider.url))
+    assert (type(error), verdict(error)) == (httpx.PoolTimeout, "not applied")
+
+
+def test_a_header_that_is_none_was_not_applied() -> None:
+    error = happened(lambda: with_requests(refusing_url(), headers={"a": "b\r\nc"}))
+    assert (type(error).__name__, verdict(error)) == ("InvalidHeader", "not applied")
+
+
 FOLLOWING: dict[str, Call] = {
     "httpx": lambda url: with_httpx(url, follow_redirects=True),
     "httpx, async": lambda url: with_httpx_async(url, follow_redirects=True),
@@ -102,12 +135,12 @@ FOLLOWING: dict[str, Call] = {
     "aiohttp": with_aiohttp,
     "aiohttp, raising": lambda url: with_aiohttp(url, raise_for_status=True),
     "urllib": with_urllib,
-    "urllib3": lambda url: urllib3.PoolManager().request("POST", url, timeout=SHORT),
+    "urllib3": lambda url: urllib3.PoolManager().request("POST", url, timeout=patience_s()),
 }
 
 
 @pytest.mark.parametrize("client", FOLLOWING)
-@pytest.mark.parametrize("redirect", ["ok>303", "ok>302"])
+@pytest.mark.parametrize("redirect", ["ok>303", "ok>302", "ok>307"])
 def test_a_refusal_behind_a_redirect_says_nothing_about_the_first_server(
     client: str, redirect: str
 ) -> None:
@@ -183,7 +216,7 @@ def test_a_server_that_went_away_after_a_try_that_may_have_landed_proves_nothing
 ) -> None:
     with Provider(f"last {word}".format(refusing_url())) as provider:
         pool = urllib3.PoolManager(retries=retry)
-        error = happened(lambda: pool.request("POST", provider.url, timeout=SHORT))
+        error = happened(lambda: pool.request("POST", provider.url, timeout=patience_s()))
     assert verdict(error) == "unknown"
     with Provider(f"last {word}".format(refusing_url())) as provider:
         error = happened(lambda: with_requests_retrying(provider.url, retry))

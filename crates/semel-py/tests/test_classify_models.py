@@ -9,12 +9,15 @@ from typing import Any
 import anthropic
 import openai
 import pytest
-from classify_kit import ANSWERS, at_full_backlog, at_nobody, at_provider
+from classify_kit import ANSWERS, at_full_backlog, at_nobody, at_provider, patience_s
 from stand_ins import refusing_url
 
-LIMITS: dict[str, Any] = {"api_key": "secret", "timeout": 0.3}
 ASK: dict[str, Any] = {"model": "any", "messages": [{"role": "user", "content": "hello"}]}
 Call = Callable[..., Any]
+
+
+def limits() -> dict[str, Any]:
+    return {"api_key": "secret", "timeout": patience_s()}
 
 
 @pytest.fixture(autouse=True)
@@ -26,27 +29,27 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def with_openai(url: str, tries_more: int = 0) -> None:
-    client = openai.OpenAI(base_url=url, max_retries=tries_more, **LIMITS)
+    client = openai.OpenAI(base_url=url, max_retries=tries_more, **limits())
     client.chat.completions.create(**ASK)
 
 
 def with_openai_async(url: str, tries_more: int = 0) -> None:
     async def call() -> None:
-        async with openai.AsyncOpenAI(base_url=url, max_retries=tries_more, **LIMITS) as client:
+        async with openai.AsyncOpenAI(base_url=url, max_retries=tries_more, **limits()) as client:
             await client.chat.completions.create(**ASK)
 
     asyncio.run(call())
 
 
 def with_anthropic(url: str, tries_more: int = 0, **options: Any) -> None:
-    client = anthropic.Anthropic(base_url=url, max_retries=tries_more, **LIMITS, **options)
+    client = anthropic.Anthropic(base_url=url, max_retries=tries_more, **limits(), **options)
     client.messages.create(max_tokens=1, **ASK)
 
 
 def with_anthropic_async(url: str, tries_more: int = 0) -> None:
     async def call() -> None:
         async with anthropic.AsyncAnthropic(
-            base_url=url, max_retries=tries_more, **LIMITS
+            base_url=url, max_retries=tries_more, **limits()
         ) as client:
             await client.messages.create(max_tokens=1, **ASK)
 

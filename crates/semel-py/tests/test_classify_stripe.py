@@ -11,7 +11,16 @@ from typing import Any
 
 import pytest
 import stripe
-from classify_kit import CUTS, STATUSES, at_full_backlog, at_nobody, at_provider, happened, verdict
+from classify_kit import (
+    CUTS,
+    STATUSES,
+    at_full_backlog,
+    at_nobody,
+    at_provider,
+    happened,
+    patience_s,
+    verdict,
+)
 from stand_ins import Provider
 
 CHARGE: Any = {"amount": 4200, "currency": "eur"}
@@ -33,12 +42,12 @@ def client(url: str, http: stripe.HTTPClient, tries_more: int) -> stripe.StripeC
 
 
 def with_requests(url: str, tries_more: int = 0) -> None:
-    client(url, stripe.RequestsClient(timeout=0.3), tries_more).v1.charges.create(CHARGE)
+    client(url, stripe.RequestsClient(timeout=patience_s()), tries_more).v1.charges.create(CHARGE)
 
 
 def with_httpx(url: str, tries_more: int = 0) -> None:
     async def call() -> None:
-        http = stripe.HTTPXClient(timeout=0.3)
+        http = stripe.HTTPXClient(timeout=patience_s())
         await client(url, http, tries_more).v1.charges.create_async(CHARGE)
         await http.close_async()  # type: ignore[no-untyped-call]
 

@@ -144,8 +144,8 @@ def delete(url: httpx.URL | str, **options: Any) -> httpx.Response:
     return request("DELETE", url, **options)
 
 
-# What the functions of httpx hand to the client rather than to the request.
-_CLIENT_OPTIONS = ("header", "cookies", "proxy", "verify", "trust_env")
+# What the functions of httpx, new and old, hand to the client rather than to the request.
+_CLIENT_OPTIONS = ("header", "cookies", "proxy", "proxies", "verify", "cert", "trust_env")
 
 
 def _client_for_one_call(options: dict[str, Any]) -> Client:
