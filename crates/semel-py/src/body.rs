@@ -94,7 +94,7 @@ impl Future for Guest {
         loop {
             match std::mem::replace(&mut this.state, State::Over) {
                 State::New { workflow, input } => {
-                    let (body, port) = (this.body, this.port.clone());
+                    let (body, port) = (this.body, Box::new(this.port.clone()));
                     this.turn(Message::Begin { body, workflow, input, port });
                 }
                 State::Away(mut turn) => {

@@ -32,7 +32,7 @@ pub(crate) enum Message {
         body: u64,
         workflow: String,
         input: Json,
-        port: RunPort,
+        port: Box<RunPort>,
     },
     /// It goes on with these answers.
     Advance {
@@ -82,7 +82,7 @@ pub(crate) enum Told {
     Nothing,
     Text(String),
     Opened(Semel),
-    Run(RunHandle),
+    Run(Box<RunHandle>),
 }
 
 /// The shared end of a mailbox.
@@ -165,7 +165,7 @@ impl Message {
     fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
         match self {
             Message::Begin { body, workflow, input, port } => {
-                ("begin", body, workflow, input.text(), Py::new(py, port)?).into_pyobject(py)
+                ("begin", body, workflow, input.text(), Py::new(py, *port)?).into_pyobject(py)
             }
             Message::Advance { body, answers } => {
                 let list = PyList::empty(py);
@@ -213,7 +213,7 @@ impl Told {
             Told::Nothing => Ok(py.None()),
             Told::Text(text) => Ok(text.into_pyobject(py)?.into_any().unbind()),
             Told::Opened(semel) => Ok(Py::new(py, App::new(semel))?.into_any()),
-            Told::Run(run) => Ok(Py::new(py, Handle::new(run))?.into_any()),
+            Told::Run(run) => Ok(Py::new(py, Handle::new(*run))?.into_any()),
         }
     }
 }
