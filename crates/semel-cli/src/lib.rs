@@ -16,6 +16,8 @@ use std::process::ExitCode;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 
+pub use commands::bench::Place as BenchPlace;
+
 use args::Args;
 use exit::Failed;
 use print::Printer;

@@ -10,6 +10,8 @@ use crate::exit::Failed;
 
 /// Names the interpreter to use instead of the first `python3` on the path.
 const INTERPRETER: &str = "SEMEL_PYTHON";
+/// The process that became Python.
+const ASKED: &str = "SEMEL_PYTHON_ASKED";
 /// What an interpreter ends with that does not have the package; Python itself ends with 1 or 2.
 const HAS_NO_SEMEL: i32 = 9;
 const LOOK: &str =
@@ -39,8 +41,13 @@ pub(crate) fn become_python(command: &[&str], named: Named, rest: Vec<OsString>)
     if let Err(failed) = look_for_semel(&python) {
         return failed;
     }
+    // The process stays the same: had Python handed the line back to us, it would for ever.
+    let own = std::process::id().to_string();
+    if std::env::var(ASKED).is_ok_and(|asked| asked == own) {
+        return Failed::internal("the Python package does not know this command");
+    }
     let mut line = Command::new(&python);
-    line.args(["-m", "semel"]).args(command);
+    line.env(ASKED, own).args(["-m", "semel"]).args(command);
     for (option, value) in [("--store", named.store), ("--namespace", named.namespace)] {
         if let Some(value) = value {
             line.args([option, &value]);
