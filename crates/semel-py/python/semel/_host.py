@@ -127,13 +127,16 @@ class Host:
             body.drop()
 
     def _on_work(self, job: int, work: Work, argument: Any) -> None:
-        context = work.context(argument)
-        if not work.is_async:
-            context.run(self._in_thread, job, work, argument, context)
-            return
-        loop = self._loop()
-        assert loop is not None, "its reader has called"
-        self._tasks[job] = context.run(loop.create_task, self._do(job, work, argument))
+        try:
+            context = work.context(argument)
+            if not work.is_async:
+                self._in_thread(job, work, argument, context)
+                return
+            loop = asyncio.get_running_loop()
+            self._tasks[job] = context.run(loop.create_task, self._do(job, work, argument))
+        except Exception as error:
+            # It was not begun: nothing happened.
+            self.inbox.fail(job, "not_applied", text(error), None)
 
     async def _do(self, job: int, work: Work, argument: Any) -> None:
         try:
@@ -162,7 +165,7 @@ class Host:
                 later = self._later(job, work, value)
                 asyncio.run_coroutine_threadsafe(later, loop)
 
-        self._pool.submit(context.copy().run, run)
+        self._pool.submit(context.run, run)
 
     async def _later(self, job: int, work: Work, value: Any) -> None:
         try:
