@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
@@ -16,6 +17,10 @@ pub(crate) struct Args {
     /// happens to name.
     #[arg(skip)]
     pub(crate) store_is_named: bool,
+
+    /// Whether this very line names the namespace.
+    #[arg(skip)]
+    pub(crate) namespace_is_named: bool,
 
     /// The namespace to work in
     #[arg(long, global = true, env = "SEMEL_NAMESPACE", default_value = "default")]
@@ -34,6 +39,16 @@ pub(crate) enum Command {
     /// See the idea: a worker is killed after the CRM wrote the ticket and before the record. With
     /// --store it plays on that store, in a namespace of its own
     Demo(Demo),
+    /// Work the runs of an application in Python
+    ///
+    /// Runs `python3 -m semel worker` in the place of this process; SEMEL_PYTHON names another
+    /// interpreter.
+    Worker {
+        /// The application, such as app.py, and flags of the worker; `app.py --help` lists them
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        #[arg(value_name = "FILE")]
+        line: Vec<OsString>,
+    },
     /// Start runs, follow them, and decide about those that stand still
     #[command(subcommand)]
     Runs(Runs),
@@ -369,5 +384,10 @@ pub(crate) enum Bench {
         /// Finished runs that are in the store before
         #[arg(long, default_value_t = 0)]
         finished: u32,
+    },
+    /// Steps and effects a second from Python; runs `python3 -m semel bench python`
+    Python {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
+        line: Vec<OsString>,
     },
 }

@@ -8,12 +8,15 @@ mod exit;
 mod mail;
 mod model;
 mod print;
+pub mod rehearsal;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
+
+pub use commands::bench::Place as BenchPlace;
 
 use args::Args;
 use exit::Failed;
@@ -55,7 +58,9 @@ pub fn run_to_code(line: impl IntoIterator<Item = OsString>) -> u8 {
 fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> {
     let matches = Args::command().try_get_matches_from(line)?;
     let mut args = Args::from_arg_matches(&matches)?;
-    args.store_is_named = matches.value_source("store") == Some(ValueSource::CommandLine);
+    let is_named = |name| matches.value_source(name) == Some(ValueSource::CommandLine);
+    args.store_is_named = is_named("store");
+    args.namespace_is_named = is_named("namespace");
     Ok(args)
 }
 

@@ -262,7 +262,7 @@ impl Code {
             Code::Panicked => "correct the code, then `semel runs retry`",
             Code::WorkflowUnknown => "register the workflow with a worker of this process",
             Code::NotConfigured => "open a `Semel` first; of several, choose one by `with app:`",
-            Code::Forked => "open it anew in the child, after the fork",
+            Code::Forked => "open Semel after the fork and not before, or start processes by spawn",
             Code::NoIntent => "call it inside a function that is declared an effect",
             Code::WriteOutsideEffect => "write inside an effect, under a key; nothing was sent",
             Code::ToolUndeclared => "declare the tool an effect, or say that it only reads",

@@ -81,7 +81,7 @@ impl App {
                 start = start.deadline(std::time::Duration::from_millis(ms));
             }
             let window = std::time::Duration::from_millis(window_ms.unwrap_or(limits::WINDOW_MS));
-            Ok(Told::Run(start.replay_window(window).run().await?))
+            Ok(Told::Run(Box::new(start.replay_window(window).run().await?)))
         })
     }
 

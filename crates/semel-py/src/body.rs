@@ -51,7 +51,7 @@ impl Guest {
         Guest {
             body,
             engine: port.clone(),
-            port: RunPort::new(port, mailbox.clone()),
+            port: RunPort::new(body, port, mailbox.clone()),
             mailbox,
             waiting: Vec::new(),
             state: State::New { workflow, input },
@@ -61,8 +61,7 @@ impl Guest {
     /// Hands the code over to Python.
     fn turn(&mut self, message: Message) {
         self.engine.set_away(true);
-        self.state = State::Away(self.port.begin_turn());
-        self.mailbox.push(message);
+        self.state = State::Away(self.mailbox.begin_turn(self.body, message));
     }
 
     /// The answers that have come since Python last looked.
@@ -94,7 +93,7 @@ impl Future for Guest {
         loop {
             match std::mem::replace(&mut this.state, State::Over) {
                 State::New { workflow, input } => {
-                    let (body, port) = (this.body, this.port.clone());
+                    let (body, port) = (this.body, Box::new(this.port.clone()));
                     this.turn(Message::Begin { body, workflow, input, port });
                 }
                 State::Away(mut turn) => {
@@ -131,6 +130,6 @@ impl Future for Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         self.port.end();
-        self.mailbox.push(Message::Drop { body: self.body });
+        self.mailbox.drop_body(self.body);
     }
 }

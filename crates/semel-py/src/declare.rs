@@ -79,13 +79,13 @@ impl Declaration {
         window_ms: Option<u64>,
         hold_ms: Option<u64>,
     ) -> PyResult<Declaration> {
-        let contract = contract.and_then(|name| match (name, retention_ms) {
-            ("native_key", Some(retention_ms)) => Some(Contract::NativeKey { retention_ms }),
-            ("probe", _) => Some(Contract::Probe { first: look_first }),
-            ("conditional", _) => Some(Contract::Conditional),
-            ("harmless", _) => Some(Contract::Harmless),
-            ("transaction", _) => Some(Contract::Transaction),
-            _ => Some(Contract::AtMostOnce),
+        let contract = contract.map(|name| match (name, retention_ms) {
+            ("native_key", Some(retention_ms)) => Contract::NativeKey { retention_ms },
+            ("probe", _) => Contract::Probe { first: look_first },
+            ("conditional", _) => Contract::Conditional,
+            ("harmless", _) => Contract::Harmless,
+            ("transaction", _) => Contract::Transaction,
+            _ => Contract::AtMostOnce,
         });
         let declared =
             Declared { contract, lease_ms, deadline_ms, settle_ms, window_ms, attempts_max: None };

@@ -6,6 +6,7 @@
 //! but itself.
 
 mod app;
+mod bench;
 mod body;
 mod convert;
 mod declare;
@@ -73,6 +74,7 @@ fn check_name(name: &str) -> PyResult<()> {
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<app::App>()?;
+    module.add_class::<bench::Bench>()?;
     module.add_class::<handle::Handle>()?;
     module.add_class::<declare::Declaration>()?;
     module.add_class::<declare::Again>()?;

@@ -18,7 +18,7 @@ use crate::convert::Exception;
 use crate::error;
 use crate::handle::Handle;
 use crate::job::{Reply, SendIntent};
-use crate::port::RunPort;
+use crate::port::{RunPort, Turn};
 use crate::process::runtime;
 use crate::transaction::Transaction;
 
@@ -32,7 +32,7 @@ pub(crate) enum Message {
         body: u64,
         workflow: String,
         input: Json,
-        port: RunPort,
+        port: Box<RunPort>,
     },
     /// It goes on with these answers.
     Advance {
@@ -82,7 +82,7 @@ pub(crate) enum Told {
     Nothing,
     Text(String),
     Opened(Semel),
-    Run(RunHandle),
+    Run(Box<RunHandle>),
 }
 
 /// The shared end of a mailbox.
@@ -96,7 +96,17 @@ pub(crate) struct Mailbox {
 struct State {
     queue: Vec<Message>,
     jobs: HashMap<u64, oneshot::Sender<Reply>>,
+    /// Whoever waits for the code of a run that Python is at work on.
+    turns: HashMap<u64, oneshot::Sender<Turn>>,
+    /// What Python has said since it was last passed on.
+    said: Vec<Said>,
     is_closed: bool,
+}
+
+/// An answer of Python's, and who waits for it.
+enum Said {
+    Turn(oneshot::Sender<Turn>, Turn),
+    Reply(oneshot::Sender<Reply>, Reply),
 }
 
 impl Mailbox {
@@ -113,6 +123,54 @@ impl Mailbox {
             // It can only fail when it rings already.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
+    }
+
+    /// Hands the code of a run over, and says where it will be heard of again. A mailbox that is
+    /// closed, now or meanwhile, hangs up.
+    pub(crate) fn begin_turn(&self, body: u64, message: Message) -> oneshot::Receiver<Turn> {
+        let (sender, receiver) = oneshot::channel();
+        let mut state = self.lock();
+        if !state.is_closed {
+            state.turns.insert(body, sender);
+            drop(state);
+            self.push(message);
+        }
+        receiver
+    }
+
+    /// Python has done what it could for the code of a run. Passed on by [`Mailbox::flush`].
+    pub(crate) fn end_turn(&self, body: u64, turn: Turn) {
+        let mut state = self.lock();
+        if let Some(sender) = state.turns.remove(&body) {
+            state.said.push(Said::Turn(sender, turn));
+        }
+    }
+
+    /// What a job came to. Passed on by [`Mailbox::flush`].
+    fn end_job(&self, job: u64, reply: Reply) {
+        let mut state = self.lock();
+        if let Some(sender) = state.jobs.remove(&job) {
+            state.said.push(Said::Reply(sender, reply));
+        }
+    }
+
+    /// Passes on what Python has said: all at once, as each would wake a thread of the engine.
+    fn flush(&self) {
+        let said = std::mem::take(&mut self.lock().said);
+        for said in said {
+            // An error means that nobody waits any more.
+            let _ = match said {
+                Said::Turn(sender, turn) => sender.send(turn).map_err(drop),
+                Said::Reply(sender, reply) => sender.send(reply).map_err(drop),
+            };
+        }
+    }
+
+    /// The engine does not ask this code any more.
+    pub(crate) fn drop_body(&self, body: u64) {
+        let turn = self.lock().turns.remove(&body);
+        drop(turn);
+        self.push(Message::Drop { body });
     }
 
     /// A number for a job, and where its reply will be. `None`: nobody is there to do it.
@@ -165,7 +223,7 @@ impl Message {
     fn into_python(self, py: Python<'_>) -> PyResult<Bound<'_, PyTuple>> {
         match self {
             Message::Begin { body, workflow, input, port } => {
-                ("begin", body, workflow, input.text(), Py::new(py, port)?).into_pyobject(py)
+                ("begin", body, workflow, input.text(), Py::new(py, *port)?).into_pyobject(py)
             }
             Message::Advance { body, answers } => {
                 let list = PyList::empty(py);
@@ -213,7 +271,7 @@ impl Told {
             Told::Nothing => Ok(py.None()),
             Told::Text(text) => Ok(text.into_pyobject(py)?.into_any().unbind()),
             Told::Opened(semel) => Ok(Py::new(py, App::new(semel))?.into_any()),
-            Told::Run(run) => Ok(Py::new(py, Handle::new(run))?.into_any()),
+            Told::Run(run) => Ok(Py::new(py, Handle::new(*run))?.into_any()),
         }
     }
 }
@@ -282,24 +340,30 @@ impl Inbox {
         });
     }
 
+    /// Passes on what was said since the last time: replies, and how bodies were left.
+    fn flush(&self) {
+        self.mailbox.flush();
+    }
+
     /// What a job came to, as JSON.
     fn reply(&self, job: u64, text: String) {
-        self.answer(job, Reply::Value(text));
+        self.mailbox.end_job(job, Reply::Value(text));
     }
 
     /// What a look found.
     fn found(&self, job: u64, hits: Vec<String>) {
-        self.answer(job, Reply::Found(hits));
+        self.mailbox.end_job(job, Reply::Found(hits));
     }
 
     /// Why a job came to nothing: `not_applied`, `refused` or `unknown`, and what was raised: its
     /// type, what rebuilds it, and the trace for the operator.
     fn fail(&self, job: u64, proof: &str, detail: String, raised: Option<Exception>) {
-        self.answer(job, Reply::failed(proof, detail, raised));
+        self.mailbox.end_job(job, Reply::failed(proof, detail, raised));
     }
 
     /// No thread reads this any more. What was not begun did not happen; of what was, nobody knows.
     fn close(&self) {
+        self.mailbox.flush();
         let mut state = self.mailbox.lock();
         state.is_closed = true;
         let queue = std::mem::take(&mut state.queue);
@@ -309,23 +373,14 @@ impl Inbox {
             }
         }
         let jobs = std::mem::take(&mut state.jobs);
+        let turns = std::mem::take(&mut state.turns);
         drop(state);
-        drop((queue, jobs));
+        drop((queue, jobs, turns));
     }
 
     /// How many jobs were begun and have no answer yet.
     fn jobs_open(&self) -> usize {
         self.mailbox.lock().jobs.len()
-    }
-}
-
-impl Inbox {
-    fn answer(&self, job: u64, reply: Reply) {
-        let sender = self.mailbox.lock().jobs.remove(&job);
-        if let Some(sender) = sender {
-            // Nobody waits for it any more.
-            let _ = sender.send(reply);
-        }
     }
 }
 

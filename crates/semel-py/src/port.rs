@@ -8,7 +8,6 @@ use semel_core::run::course::check_step_name;
 use semel_core::run::input_digest;
 use semel_core::time::format_duration_ms;
 use semel_engine::{Exhausted, Pending, Port, Work};
-use tokio::sync::oneshot;
 
 use crate::convert::{self, Exception};
 use crate::declare::{Again, Declaration};
@@ -29,6 +28,7 @@ pub(crate) enum Turn {
 #[pyclass(frozen)]
 #[derive(Clone)]
 pub(crate) struct RunPort {
+    body: u64,
     port: Port,
     mailbox: Arc<Mailbox>,
     desk: Arc<Mutex<Desk>>,
@@ -38,19 +38,12 @@ pub(crate) struct RunPort {
 struct Desk {
     /// Issued since the engine last looked.
     commands: Vec<(u32, Pending)>,
-    turn: Option<oneshot::Sender<Turn>>,
     is_over: bool,
 }
 
 impl RunPort {
-    pub(crate) fn new(port: Port, mailbox: Arc<Mailbox>) -> RunPort {
-        RunPort { port, mailbox, desk: Arc::default() }
-    }
-
-    pub(crate) fn begin_turn(&self) -> oneshot::Receiver<Turn> {
-        let (sender, receiver) = oneshot::channel();
-        self.lock().turn = Some(sender);
-        receiver
+    pub(crate) fn new(body: u64, port: Port, mailbox: Arc<Mailbox>) -> RunPort {
+        RunPort { body, port, mailbox, desk: Arc::default() }
     }
 
     pub(crate) fn take_commands(&self) -> Vec<(u32, Pending)> {
@@ -62,7 +55,6 @@ impl RunPort {
         let mut desk = self.lock();
         desk.is_over = true;
         let commands = std::mem::take(&mut desk.commands);
-        desk.turn = None;
         drop(desk);
         drop(commands);
     }
@@ -80,10 +72,7 @@ impl RunPort {
     }
 
     fn end_turn(&self, turn: Turn) {
-        if let Some(sender) = self.lock().turn.take() {
-            // The engine let go of the run meanwhile.
-            let _ = sender.send(turn);
-        }
+        self.mailbox.end_turn(self.body, turn);
     }
 
     fn step_work(&self, function: Py<PyAny>, again: &Again, may_fail: bool) -> Work {

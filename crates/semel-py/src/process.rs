@@ -16,15 +16,15 @@ struct Process {
 
 static PROCESS: OnceLock<Process> = OnceLock::new();
 
-/// The runtime of this process. Its threads do not exist in a child that was forked off: there
-/// everything is refused.
+/// The runtime of this process. Its threads do not exist in a child that was forked off, and the
+/// SQLite in there believes in locks that only the parent holds: everything is refused.
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
     let process = PROCESS.get_or_init(|| {
         let runtime = Builder::new_multi_thread().enable_all().thread_name("semel").build();
         Process { runtime: runtime.expect("threads can be started"), id: std::process::id() }
     });
     if process.id != std::process::id() {
-        let text = "Semel was opened before this process was forked off";
+        let text = "this process was forked off one that had opened Semel";
         return Err(raise(&Error::new(Code::Forked, text)));
     }
     Ok(&process.runtime)

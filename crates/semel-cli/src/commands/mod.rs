@@ -7,6 +7,7 @@ mod import;
 mod migrate;
 mod open;
 mod outbox;
+mod python;
 mod quarantine;
 mod runs;
 mod signals;
@@ -23,11 +24,16 @@ use crate::print::Printer;
 use crate::{crm, demo, mail, model};
 
 pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
+    let named = python::Named::on(&args);
     let place = Place { store: args.store, namespace: args.namespace };
     match args.command {
         Command::Demo(options) => {
             let named = args.store_is_named.then_some(place.store);
             demo::run(&options, named, printer).await
+        }
+        Command::Worker { line } => Err(python::become_python(&["worker"], named, line)),
+        Command::Bench(Bench::Python { line }) => {
+            Err(python::become_python(&["bench", "python"], named, line))
         }
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Signals(Signals::Send(options)) => signals::send(&place, &options, printer).await,
@@ -56,6 +62,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             let (kind, steps) = match bench {
                 Bench::Ledger => (bench::postgres::Kind::Ledger, 0),
                 Bench::Runs { steps, .. } => (bench::postgres::Kind::Runs, steps),
+                Bench::Python { .. } => unreachable!("Python measures itself"),
             };
             bench::postgres::measure_all(printer, &place.store, kind, steps).await
         }

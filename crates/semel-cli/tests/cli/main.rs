@@ -9,6 +9,7 @@ mod import;
 mod lists;
 mod migrate;
 mod on_postgres;
+mod python;
 mod quarantine;
 mod refusals;
 mod run_checks;

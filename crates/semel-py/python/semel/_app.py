@@ -263,6 +263,14 @@ class AsyncSemel(App):
         super().__init__(url, namespace)
         self._host: Host | None = None
 
+    @staticmethod
+    async def on(native: _native.App) -> AsyncSemel:
+        """On a ledger that was opened elsewhere, for tools."""
+        app = AsyncSemel("", native.namespace)
+        app._host, app._native = Host.running(), native
+        _current.opened(app)
+        return app
+
     async def open(self) -> AsyncSemel:
         """Opens the ledger."""
         if self._native is None:

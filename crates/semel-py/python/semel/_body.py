@@ -121,10 +121,16 @@ class Body:
     def begin(self, input: str) -> None:
         """Starts the code with its input."""
         try:
-            args, kwargs = self.workflow.load_input(input)
+            self._task = self._start(input)
         except SemelError as error:
             self.port.fail("input_invalid", error.detail, None)
-            return
+        except Exception as error:
+            self._fail(error)
+        else:
+            self._turn()
+
+    def _start(self, input: str) -> asyncio.Task[Any]:
+        args, kwargs = self.workflow.load_input(input)
         if self.workflow.instance is not None:
             args.insert(0, self.workflow.instance)
             args.insert(1, self._ctx)
@@ -132,14 +138,7 @@ class Body:
             args.insert(0, self._ctx)
         context = contextvars.Context()
         context.run(_current.choose, self.app)
-        try:
-            self._task = context.run(
-                self.loop.create_task, self.workflow.function(*args, **kwargs)
-            )
-        except Exception as error:  # a body that is no coroutine function after all
-            self._fail(error)
-            return
-        self._turn()
+        return context.run(self.loop.create_task, self.workflow.function(*args, **kwargs))
 
     def advance(self, answers: list[Answer]) -> None:
         """Goes on with answers."""
@@ -156,7 +155,7 @@ class Body:
     def wait(self) -> tuple[int, asyncio.Future[str | None]]:
         """A place for the answer to one command."""
         waiter = next(self._waiters)
-        future = asyncio.Future[Any](loop=self.loop)
+        future: asyncio.Future[str | None] = asyncio.Future(loop=self.loop)
         self._waiting[waiter] = future
         return waiter, future
 
@@ -168,7 +167,12 @@ class Body:
         self._waiting.clear()
 
     def _turn(self) -> None:
-        self.loop.run_ready()
+        try:
+            self.loop.run_ready()
+        except BaseException as error:
+            # Such as KeyboardInterrupt: the run goes on elsewhere.
+            self.port.give_up("store_unavailable", text(error))
+            raise
         if self.loop.foreign is not None:
             self.port.give_up("foreign_await", self.loop.foreign)
             return

@@ -12,6 +12,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 from ._errors import SemelError
@@ -32,19 +33,32 @@ class Codec:
         self.annotation = annotation
 
     @functools.cached_property
-    def _box(self) -> Any:
-        """A model around the type: it hands its settings down to dataclasses and the like."""
-        from pydantic import ConfigDict, RootModel
+    def _is_listed(self) -> bool:
+        """Whether it is written as a list of one: dataclasses and typed dictionaries take our
+        settings over from what they are in, and from nowhere else."""
+        kind = self.annotation
+        if not isinstance(kind, type) or hasattr(kind, "__pydantic_config__"):
+            return False
+        return is_dataclass(kind) or typing.is_typeddict(kind)
+
+    @functools.cached_property
+    def _adapter(self) -> Any:
+        """Pydantic's own codec of the type, with our settings where it has none."""
+        from pydantic import ConfigDict, TypeAdapter
         from pydantic.errors import PydanticUserError
 
         config = ConfigDict(
             ser_json_bytes="base64", val_json_bytes="base64", ser_json_inf_nan="constants"
         )
+        kind = _modern(self.annotation)
         try:
-            base: Any = RootModel[_modern(self.annotation)]
-            return type("Value", (base,), {"model_config": config, "__module__": __name__})
+            if self._is_listed:
+                return TypeAdapter(list[kind], config=config)
+            return TypeAdapter(kind, config=config)
         except PydanticUserError as error:
-            detail = f"values of {self.annotation!r} cannot be stored: {error}"
+            if error.code == "type-adapter-config-unused":
+                return TypeAdapter(kind)
+            detail = f"values of {self.name} cannot be stored: {error}"
             raise SemelError(detail, code="input_invalid") from error
 
     def dump(self, value: Any) -> str:
@@ -52,11 +66,15 @@ class Codec:
         try:
             if self.annotation is Any:
                 return _plain(value)
-            box = self._box
+            adapter = self._adapter
+            if self._is_listed:
+                value = [value]
             try:
-                return str(box.model_construct(root=value).model_dump_json(warnings="error"))
+                text: str = adapter.serializer.to_json(value, warnings="error").decode()
             except ValueError:
-                return str(box.model_validate(value).model_dump_json(warnings="error"))
+                fitting = adapter.validate_python(value)
+                text = adapter.serializer.to_json(fitting, warnings="error").decode()
+            return text[1:-1] if self._is_listed else text
         except (ValueError, TypeError, RecursionError) as error:
             detail = f"{type(value).__name__} cannot be stored as {self.name}: {_why(error)}"
             raise SemelError(detail, code="input_invalid") from error
@@ -66,7 +84,9 @@ class Codec:
         if self.annotation is Any:
             return json.loads(text)
         try:
-            return self._box.model_validate_json(text).root
+            if self._is_listed:
+                return self._adapter.validator.validate_json(f"[{text}]")[0]
+            return self._adapter.validator.validate_json(text)
         except ValueError as error:
             detail = f"the stored value does not fit {self.name}: {_why(error)}"
             raise SemelError(detail, code="receipt_mismatch") from error

@@ -54,6 +54,8 @@ class StepContext:
 
     def at(self, attempt: int) -> StepContext:
         """The same step, tried again."""
+        if attempt == self.attempt:
+            return self
         return replace(self, attempt=attempt)
 
     @property
@@ -112,7 +114,8 @@ class WorkflowContext:
 
     def __init__(self, body: Body) -> None:
         self._body = body
-        self._port = body.port
+        self._port = port = body.port
+        self._step = StepContext(body.app, port.run_id, port.key, port.workflow)
 
     @overload
     def step(
@@ -187,8 +190,6 @@ class WorkflowContext:
     def _work(
         self, declared: Function[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> StepWork:
-        port = self._port
-        step = StepContext(self._body.app, port.run_id, port.key, port.workflow)
         function, shape, instance = declared.function, declared.shape, declared.instance
 
         def call() -> Any:
@@ -197,7 +198,7 @@ class WorkflowContext:
                 before = (*before, _current.step_context())
             return function(*before, *args, **kwargs)
 
-        return StepWork(call, shape.is_async, shape.result, declared.no_retry, step)
+        return StepWork(call, shape.is_async, shape.result, declared.no_retry, self._step)
 
     async def _plain(
         self, id: str, declared: Function[..., Any], work: StepWork, request: str | None
@@ -216,8 +217,8 @@ class WorkflowContext:
         input: str,
     ) -> Any:
         waiter, answer = self._body.wait()
-        app = self._body.app
-        send, look = effect.send_work(app), effect.look_work(app)
+        app, step = self._body.app, self._step
+        send, look = effect.send_work(app, step), effect.look_work(app, step)
         self._port.effect(
             waiter, id, effect.declaration, key, downstream_key, input, send, look
         )

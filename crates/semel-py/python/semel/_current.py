@@ -7,7 +7,7 @@ import weakref
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from ._errors import ForeignAwait, NotConfigured, SemelError
+from ._errors import ForeignAwait, NotConfigured
 
 if TYPE_CHECKING:
     from ._app import App
@@ -45,11 +45,13 @@ def chosen() -> App | None:
 
 
 def step_context() -> StepContext:
-    """The step that the running code is; refused outside of one."""
+    """The step that the running code is; for a direct call one of no run."""
     step = _step.get()
-    if step is None:
-        raise SemelError("there is no step around this call", code="no_intent")
-    return step
+    if step is not None:
+        return step
+    from ._context import StepContext
+
+    return StepContext(app(), run_id="", key="", workflow="")
 
 
 def attempt() -> int:

@@ -203,15 +203,15 @@ class Effect(Declared[P, R]):
         print_ = None if self._fingerprint is None else self._fingerprint(values)
         return key, downstream, self.shape.dump(values, print_)
 
-    def send_work(self, app: Any) -> SendWork:
+    def send_work(self, app: Any, step: Any = None) -> SendWork:
         """The call, for the engine."""
-        return SendWork(self, self.instance, app)
+        return SendWork(self, self.instance, app, step)
 
-    def look_work(self, app: Any) -> LookWork | None:
+    def look_work(self, app: Any, step: Any = None) -> LookWork | None:
         """The look, for the engine."""
         if self.contract is None or self.contract.look is None:
             return None
-        return LookWork(self, self.contract.look, self.instance, app)
+        return LookWork(self, self.contract.look, self.instance, app, step)
 
     def proof(self, error: BaseException) -> str:
         """What an exception of the function proves."""

@@ -140,10 +140,16 @@ def from_native(
 ) -> BaseException:
     """The exception for an error of the engine: the very one that was raised, where it can be
     rebuilt."""
-    if raised is not None and (rebuilt := rebuild(raised)) is not None:
+    rebuilt = None if raised is None else rebuild(raised)
+    # A run that stands still has not ended with what stopped it.
+    if rebuilt is not None and code not in ("run_paused", "cancelled"):
         return rebuilt
     retry_after = None if retry_after_ms is None else retry_after_ms / 1000
-    error = _CLASSES.get(code, SemelError)(detail, code, retry_after)
+    kind = _CLASSES.get(code, SemelError)
+    if raised is not None and code == "retries_exhausted":
+        kind = StepFailed
+    error = kind(detail, code, retry_after)
+    error.__cause__ = rebuilt
     if raised is not None:
         error.trace = raised[2]
     return error
@@ -156,11 +162,15 @@ def describe(error: BaseException) -> Raised:
     return kind, _rebuilding(error), trace
 
 
+_TEXT_MAX = 2_000
+"""Of what an exception says so much is kept beside its trace."""
+
+
 def text(error: BaseException) -> str:
-    """One line about an exception."""
+    """What an exception says, for people."""
     if isinstance(error, SemelError):
-        return error.detail
-    said = str(error)
+        return error.detail[:_TEXT_MAX]
+    said = str(error)[:_TEXT_MAX]
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 

@@ -43,6 +43,7 @@ class Host:
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._workflows: dict[str, tuple[App, Workflow[..., Any]]] = {}
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
+        self._is_flushing = False
         # Weak: a loop must not keep alive what keeps its own inbox open.
         this = weakref.ref(self)
         loop.add_reader(self.inbox.fileno(), lambda: (host := this()) and host.read())
@@ -69,12 +70,13 @@ class Host:
         token = next(_tokens)
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._told[token] = future
-        asked = begin(self.inbox, token)
+        asked = None
         try:
+            asked = begin(self.inbox, token)
             return await future
         finally:
             self._told.pop(token, None)
-            if future.cancelled():
+            if asked is not None and future.cancelled():
                 asked.cancel()
 
     def read(self) -> None:
@@ -84,6 +86,18 @@ class Host:
                 _HANDLERS[kind](self, *parts)
             except Exception:
                 _log.exception("a message of the engine could not be handled")
+        self.inbox.flush()
+
+    def _flush_soon(self) -> None:
+        """Passes on what was said, once for everything that is ready to run now."""
+        loop = self._loop()
+        if not self._is_flushing and loop is not None:
+            self._is_flushing = True
+            loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flushing = False
+        self.inbox.flush()
 
     def _on_told(self, token: int, value: Any, error: Any) -> None:
         future = self._told.pop(token, None)
@@ -113,13 +127,16 @@ class Host:
             body.drop()
 
     def _on_work(self, job: int, work: Work, argument: Any) -> None:
-        context = work.context(argument)
-        if not work.is_async:
-            context.run(self._in_thread, job, work, argument, context)
-            return
-        loop = self._loop()
-        assert loop is not None, "its reader has called"
-        self._tasks[job] = context.run(loop.create_task, self._do(job, work, argument))
+        try:
+            context = work.context(argument)
+            if not work.is_async:
+                self._in_thread(job, work, argument, context)
+                return
+            loop = asyncio.get_running_loop()
+            self._tasks[job] = context.run(loop.create_task, self._do(job, work, argument))
+        except Exception as error:
+            # It was not begun: nothing happened.
+            self.inbox.fail(job, "not_applied", text(error), None)
 
     async def _do(self, job: int, work: Work, argument: Any) -> None:
         try:
@@ -134,6 +151,7 @@ class Host:
             work.reply(self.inbox, job, value)
         finally:
             self._tasks.pop(job, None)
+            self._flush_soon()
 
     def _in_thread(self, job: int, work: Work, argument: Any, context: Any) -> None:
         if self._pool is None:
@@ -147,13 +165,14 @@ class Host:
                 later = self._later(job, work, value)
                 asyncio.run_coroutine_threadsafe(later, loop)
 
-        self._pool.submit(context.copy().run, run)
+        self._pool.submit(context.run, run)
 
     async def _later(self, job: int, work: Work, value: Any) -> None:
         try:
             work.reply(self.inbox, job, await value)
         except BaseException as error:
             work.fail(self.inbox, job, error)
+        self.inbox.flush()
 
     def _on_transact(self, job: int, work: Any, transaction: Any) -> None:
         if self._pool is None:
@@ -200,6 +219,8 @@ def do_here(inbox: Inbox, job: int, work: Work, argument: Any) -> Any:
         work.fail(inbox, job, error)
         if not isinstance(error, Exception):
             raise
+    finally:
+        inbox.flush()
     return None
 
 

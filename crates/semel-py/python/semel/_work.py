@@ -77,32 +77,41 @@ class StepWork:
 class SendWork:
     """The call of an effect, with the input that is stored under its key."""
 
-    def __init__(self, effect: Effect[..., Any], instance: Any, app: App) -> None:
+    def __init__(
+        self, effect: Effect[..., Any], instance: Any, app: App, step: StepContext | None
+    ) -> None:
         self._effect = effect
         self._instance = instance
         self._app = app
+        self._step = step
         self._context = contextvars.copy_context()
         self.is_async = effect.shape.is_async
 
     def context(self, argument: SendIntent) -> contextvars.Context:
         context = self._context.copy()
         context.run(_intent._current.set, _intent.Intent(argument))
-        context.run(_current.enter_step, self._app, None)
+        step = self._step
+        context.run(
+            _current.enter_step, self._app, None if step is None else step.at(argument.attempt)
+        )
         return context
 
     def begin(self, argument: SendIntent) -> Any:
-        shape = self._effect.shape
         try:
-            values = shape.load(argument.input)
-        except SemelError as error:
+            args, kwargs = self._arguments(argument)
+        except Exception as error:
             # Nothing was sent, and another release of the code may know how to.
-            raise NotApplied(error.detail) from error
-        args, kwargs = shape.arguments(values)
+            raise NotApplied(text(error)) from error
+        return self._effect.shape.function(*args, **kwargs)
+
+    def _arguments(self, argument: SendIntent) -> tuple[list[Any], dict[str, Any]]:
+        shape = self._effect.shape
+        args, kwargs = shape.arguments(shape.load(argument.input))
         if shape.takes_ctx:
             args.insert(0, _current.step_context())
         if self._instance is not None:
             args.insert(0, self._instance)
-        return shape.function(*args, **kwargs)
+        return args, kwargs
 
     def reply(self, inbox: Inbox, job: int, value: Any) -> None:
         try:
@@ -126,13 +135,18 @@ class LookWork:
     """The look of an effect whose destination can be asked."""
 
     def __init__(
-        self, effect: Effect[..., Any], look: Callable[..., Any], instance: Any, app: App
+        self,
+        effect: Effect[..., Any],
+        look: Callable[..., Any],
+        instance: Any,
+        app: App,
+        step: StepContext | None,
     ) -> None:
         from ._shape import is_async
 
         self._effect = effect
         self._look = look
-        self._send = SendWork(effect, instance, app)
+        self._send = SendWork(effect, instance, app, step)
         self._instance = instance
         self.is_async = is_async(look)
 

@@ -184,14 +184,14 @@ pub(crate) async fn worker(
 }
 
 /// A schema that is dropped after use.
-struct Schema {
-    url: String,
+pub(super) struct Schema {
+    pub(super) url: String,
     store: Postgres,
     name: String,
 }
 
 impl Schema {
-    async fn create(url: &str) -> Result<Schema, Failed> {
+    pub(super) async fn create(url: &str) -> Result<Schema, Failed> {
         let (base, query) = url.split_once('?').unwrap_or((url, ""));
         let name = format!("semel_bench_{}", std::process::id());
         let kept = query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("schema="));
@@ -204,14 +204,14 @@ impl Schema {
         Ok(Schema { url, store, name })
     }
 
-    async fn remove(self) -> Result<(), Failed> {
+    pub(super) async fn remove(self) -> Result<(), Failed> {
         let client = self.store.connection().await?;
         let text = format!("DROP SCHEMA {} CASCADE", self.name);
         Ok(client.batch_execute(&text).await.map_err(anyhow::Error::from)?)
     }
 
     /// How long the rows are that were written.
-    async fn bytes(&self, kind: Kind) -> anyhow::Result<usize> {
+    pub(super) async fn bytes(&self, kind: Kind) -> anyhow::Result<usize> {
         let text = match kind {
             Kind::Ledger => {
                 format!("SELECT avg(length(record))::bigint FROM {}.effects", self.name)
@@ -224,7 +224,12 @@ impl Schema {
     }
 
     /// Rows a second of bare inserts.
-    async fn raw(&self, connections: usize, per_commit: f64, bytes: usize) -> anyhow::Result<f64> {
+    pub(super) async fn raw(
+        &self,
+        connections: usize,
+        per_commit: f64,
+        bytes: usize,
+    ) -> anyhow::Result<f64> {
         let table = format!("{}.raw", self.name);
         let client = self.store.connection().await?;
         let text = format!(

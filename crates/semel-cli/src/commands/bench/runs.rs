@@ -157,14 +157,14 @@ async fn run_for(
     Ok(runs)
 }
 
-fn commits(file: &Path) -> anyhow::Result<f64> {
+pub(super) fn commits(file: &Path) -> anyhow::Result<f64> {
     let connection = Connection::open(file)?;
     let commits: i64 = connection.query_row("SELECT commits FROM meta", [], |row| row.get(0))?;
     Ok(commits as f64)
 }
 
 /// How long the entries of steps are.
-fn entry_bytes(file: &Path) -> anyhow::Result<usize> {
+pub(super) fn entry_bytes(file: &Path) -> anyhow::Result<usize> {
     let connection = Connection::open(file)?;
     let bytes = "SELECT CAST(avg(length(entry)) AS INTEGER) FROM \
          (SELECT entry FROM journal ORDER BY rowid DESC LIMIT 10000)";

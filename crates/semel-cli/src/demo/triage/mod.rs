@@ -1,9 +1,7 @@
 //! The second part of the demo: a whole workflow. Its event comes twice, its worker is killed three
 //! times, and in the end everything happened once.
 
-mod points;
 mod relay;
-mod store;
 pub(crate) mod worker;
 
 use std::path::Path;
@@ -20,7 +18,7 @@ use super::tell;
 use crate::commands::Place;
 use crate::exit::Failed;
 use crate::print::{Printer, Tone};
-use crate::{crm, mail, model};
+use crate::{crm, mail, model, rehearsal};
 
 const REQUEST: &str = "request-42";
 const WORKERS: usize = 4;
@@ -96,9 +94,9 @@ impl Scene<'_> {
             // No lock proves a process dead: its lease must end first.
             command.args(["--lease-ms", "1000"]);
         }
-        command.env_remove(points::DIE_AT).stdout(Stdio::null()).stderr(Stdio::null());
+        command.env_remove(rehearsal::DIE_AT).stdout(Stdio::null()).stderr(Stdio::null());
         if let Some(point) = die_at {
-            command.env(points::DIE_AT, point);
+            command.env(rehearsal::DIE_AT, point);
         }
         Ok(command)
     }

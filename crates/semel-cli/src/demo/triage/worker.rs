@@ -11,12 +11,11 @@ use semel_store::Access;
 use serde_json::json;
 use triage::{Inbound, Outcome, Services, Settings, triage};
 
-use super::points::Points;
 use super::relay;
-use super::store::Pointed;
 use crate::commands::Place;
 use crate::exit::Failed;
 use crate::print::Printer;
+use crate::rehearsal::{Pointed, Points};
 
 /// How often each worker triggers its event.
 pub(super) const TRIGGERS: usize = 2;

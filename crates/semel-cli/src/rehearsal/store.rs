@@ -16,9 +16,10 @@ use tokio::sync::watch;
 
 use super::points::Points;
 
-pub(super) struct Pointed {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) points: Arc<Points>,
+/// A store that passes a point on either side of each commit.
+pub struct Pointed {
+    pub store: Arc<dyn Store>,
+    pub points: Arc<Points>,
 }
 
 #[async_trait]

@@ -6,21 +6,22 @@ use std::io::Write;
 use rustix::process::{Signal, getpid, kill_process};
 
 /// The name of the point to die at. `nowhere` lists all points that are passed.
-pub(super) const DIE_AT: &str = "SEMEL_DEMO_DIE_AT";
+pub const DIE_AT: &str = "SEMEL_DEMO_DIE_AT";
 
-pub(super) struct Points {
+/// The points of this process, and which one is its last.
+pub struct Points {
     die_at: String,
 }
 
 impl Points {
     /// `None`: a worker like any other.
-    pub(super) fn from_environment() -> Option<Points> {
+    pub fn from_environment() -> Option<Points> {
         let die_at = std::env::var(DIE_AT).ok().filter(|name| !name.is_empty())?;
         Some(Points { die_at })
     }
 
     /// Passes a point that has one name or several, and says so; or never returns.
-    pub(super) fn pass(&self, names: &[String]) {
+    pub fn pass(&self, names: &[String]) {
         let line = format!("point: {}\n", names.join(" | "));
         // One write: whoever is killed meanwhile leaves a whole line or none.
         let _ = std::io::stderr().write_all(line.as_bytes());
