@@ -128,8 +128,16 @@ def codec(annotation: Any) -> Codec:
 
 def hints(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The annotations of a function, resolved."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not hasattr(function, "__annotations__"):
+        # An object that can be called: its annotations are where it is called.
+        function = getattr(type(function), "__call__", function)
     try:
         return typing.get_type_hints(function, include_extras=True)
     except NameError as error:
-        detail = f"an annotation of {function.__qualname__} cannot be resolved: {error}"
+        what = getattr(function, "__qualname__", repr(function))
+        detail = f"an annotation of {what} cannot be resolved: {error}"
         raise SemelError(detail, code="input_invalid") from error
+    except TypeError:  # a part of the interpreter: it has none
+        return {}
