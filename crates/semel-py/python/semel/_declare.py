@@ -15,7 +15,7 @@ from ._contracts import Contract, Duration, Retry, again, optional_ms
 from ._errors import NotApplied, Refused, SemelError
 from ._native import Declaration, check_name
 from ._shape import _FINGERPRINT, Shape
-from ._template import KeyMaker, KeySource, check_parameters, call_with, text_maker
+from ._template import KeyMaker, KeySource, Template, call_with, check_parameters, text_maker
 from ._work import LookWork, SendWork
 
 P = ParamSpec("P")
@@ -244,7 +244,8 @@ def _fingerprinter(
         check_parameters(function, set(names), "fingerprint")
         return (lambda values: call_with(function, values)), [_FINGERPRINT]
     if isinstance(source, str) and "{" in source:
-        return text_maker(source, names, "fingerprint"), [_FINGERPRINT]
+        # Not as one text: in that, two calls of different values could look the same.
+        return Template(source, names, "fingerprint").parts, [_FINGERPRINT]
     members = [source] if isinstance(source, str) else list(source)
     for name in members:
         if name not in names:
