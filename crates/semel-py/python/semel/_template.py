@@ -113,6 +113,9 @@ class KeyMaker:
             self._templates = [Template(part, names, "key") for part in source]
         if self._function is None and not self._templates:
             raise _invalid("the key is empty")
+        for template in self._templates:
+            if not template.text.strip():
+                raise _invalid("a part of the key is blank")
 
     def __call__(self, values: dict[str, Any]) -> list[str]:
         if self._function is not None:
@@ -124,6 +127,8 @@ class KeyMaker:
 def key_parts(key: Any) -> list[str]:
     """A key as the list of its parts."""
     if isinstance(key, (list, tuple)):
+        if not key:
+            raise _invalid("the key is empty")
         return [key_text(part, "a part of the key") for part in key]
     return [key_text(key, "the key")]
 
