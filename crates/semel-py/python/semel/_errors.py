@@ -160,7 +160,10 @@ def text(error: BaseException) -> str:
     """One line about an exception."""
     if isinstance(error, SemelError):
         return error.detail
-    said = str(error)
+    try:
+        said = str(error)
+    except Exception:  # whatever an exception does, its step or effect must be answered
+        said = ""
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
