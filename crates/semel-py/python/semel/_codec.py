@@ -47,6 +47,11 @@ class Codec:
             detail = f"values of {self.annotation!r} cannot be stored: {error}"
             raise SemelError(detail, code="input_invalid") from error
 
+    def check(self) -> None:
+        """Refuses an annotation whose values cannot be stored."""
+        if self.annotation is not Any:
+            _ = self._box
+
     def dump(self, value: Any) -> str:
         """The JSON of a value, which may also be something that the annotation accepts."""
         try:
@@ -57,7 +62,9 @@ class Codec:
                 return str(box.model_construct(root=value).model_dump_json(warnings="error"))
             except ValueError:
                 return str(box.model_validate(value).model_dump_json(warnings="error"))
-        except (ValueError, TypeError, RecursionError) as error:
+        except SemelError:
+            raise
+        except Exception as error:  # a type's own code may raise anything
             detail = f"{type(value).__name__} cannot be stored as {self.name}: {_why(error)}"
             raise SemelError(detail, code="input_invalid") from error
 
@@ -65,9 +72,10 @@ class Codec:
         """The value of a JSON text."""
         if self.annotation is Any:
             return json.loads(text)
+        box = self._box
         try:
-            return self._box.model_validate_json(text).root
-        except ValueError as error:
+            return box.model_validate_json(text).root
+        except Exception as error:  # a type's own code may raise anything
             detail = f"the stored value does not fit {self.name}: {_why(error)}"
             raise SemelError(detail, code="receipt_mismatch") from error
 

@@ -198,6 +198,7 @@ class Effect(Declared[P, R]):
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], str | None, str]:
         """The key of a call, the key to pass on if it is declared, and the input."""
         values = self.shape.bind(args, kwargs)
+        self.shape.result.check()  # now, and not when there is a receipt already
         key = self._key(values)
         downstream = None if self._downstream_key is None else self._downstream_key(values)
         print_ = None if self._fingerprint is None else self._fingerprint(values)
