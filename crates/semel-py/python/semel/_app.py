@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import contextvars
 import getpass
 import json
 import threading
@@ -46,7 +45,6 @@ class App:
         self.namespace = namespace
         self._native: _native.App | None = None
         self._offered: dict[str, Workflow[..., Any]] = {}
-        self._chosen: list[contextvars.Token[App | None]] = []
 
     @property
     def native(self) -> _native.App:
@@ -241,7 +239,7 @@ class Semel(App):
         self._closed()
 
     def __enter__(self) -> Semel:
-        self._chosen.append(_current._chosen.set(self))
+        _current.push(self)
         return self
 
     def __exit__(
@@ -250,7 +248,7 @@ class Semel(App):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _current._chosen.reset(self._chosen.pop())
+        _current.pop()
 
 
 class AsyncSemel(App):
@@ -347,7 +345,7 @@ class AsyncSemel(App):
 
     async def __aenter__(self) -> AsyncSemel:
         await self.open()
-        self._chosen.append(_current._chosen.set(self))
+        _current.push(self)
         return self
 
     async def __aexit__(
@@ -356,7 +354,7 @@ class AsyncSemel(App):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _current._chosen.reset(self._chosen.pop())
+        _current.pop()
         await self.close()
 
 
