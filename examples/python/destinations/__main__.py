@@ -1,4 +1,4 @@
-"""Runs one destination: `python -m destinations crm` (in the folder `examples/python`).
+"""Runs one destination: `python -m destinations crm --port 8002` (in the folder `examples/python`).
 
 Prints its address, and that of its control: `POST` a JSON list of faults there, `GET` its book.
 """
@@ -48,8 +48,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m destinations")
     parser.add_argument("name", choices=sorted(kinds))
     parser.add_argument("--folder", type=Path, default=Path())
+    parser.add_argument("--port", type=int, default=0)
     options = parser.parse_args()
-    destination = kinds[options.name](options.folder, FaultPlan.from_environment())
+    kind = kinds[options.name]
+    destination = kind(options.folder, FaultPlan.from_environment(), options.port)
     server = control(destination)
     lines = {
         "address": destination.start(),

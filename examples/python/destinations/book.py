@@ -14,11 +14,13 @@ class Book:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.arrival_count = 0
         self._lock = threading.Lock()
         self._file = os.open(path, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o644)
 
     def arrived(self, what: str, **facts: Any) -> None:
         """A request is here; nothing has been done about it."""
+        self.arrival_count += 1
         self._add({"event": "arrived", "what": what, **facts})
 
     def applied(self, what: str, **facts: Any) -> None:

@@ -14,8 +14,8 @@ class Cms(HttpDestination):
 
     name = "cms"
 
-    def __init__(self, folder: Path, faults: FaultPlan | None = None) -> None:
-        super().__init__(folder, faults)
+    def __init__(self, folder: Path, faults: FaultPlan | None = None, port: int = 0) -> None:
+        super().__init__(folder, faults, port)
         self._pages: dict[str, dict[str, Any]] = {}
 
     def apply(self, request: Request) -> Answer:

@@ -14,8 +14,8 @@ class Crm(HttpDestination):
 
     name = "crm"
 
-    def __init__(self, folder: Path, faults: FaultPlan | None = None) -> None:
-        super().__init__(folder, faults)
+    def __init__(self, folder: Path, faults: FaultPlan | None = None, port: int = 0) -> None:
+        super().__init__(folder, faults, port)
         self._count = 0
         self._keyed = KeyedAnswers(
             mismatch=Answer(422, {"error": "the key was used with another request"}),

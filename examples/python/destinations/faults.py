@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import threading
 from dataclasses import dataclass
@@ -35,7 +36,7 @@ class Fault:
     phase: Phase = "before"
     request: int = 1
     on: str = ""
-    """What the line `METHOD /path` must contain."""
+    """A pattern that must be found in the line `METHOD /path`."""
     times: int = 1
     """For how many requests in a row."""
     seconds: float = 0.0
@@ -104,7 +105,7 @@ class FaultPlan:
         due: list[Fault] = []
         with self._lock:
             for place, fault in enumerate(self._faults):
-                if fault.phase != phase or fault.on not in request:
+                if fault.phase != phase or not re.search(fault.on, request):
                     continue
                 self._met[place] += 1
                 if fault.request <= self._met[place] < fault.request + fault.times:

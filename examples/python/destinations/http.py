@@ -60,11 +60,11 @@ class HttpDestination:
 
     name: ClassVar[str]
 
-    def __init__(self, folder: Path, faults: FaultPlan | None = None) -> None:
+    def __init__(self, folder: Path, faults: FaultPlan | None = None, port: int = 0) -> None:
         self.book = Book(folder / f"{self.name}.jsonl")
         self.faults = faults or FaultPlan()
         self.lock = threading.Lock()
-        self._server = _Server(self)
+        self._server = _Server(self, port)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
     def apply(self, request: Request) -> Answer:
@@ -132,8 +132,8 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, destination: HttpDestination) -> None:
-        super().__init__(("127.0.0.1", 0), partial(_Handler, destination))
+    def __init__(self, destination: HttpDestination, port: int) -> None:
+        super().__init__(("127.0.0.1", port), partial(_Handler, destination))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients die in the middle here; that is what it is for."""

@@ -16,8 +16,8 @@ class HubSpot(HttpDestination):
 
     name = "hubspot"
 
-    def __init__(self, folder: Path, faults: FaultPlan | None = None) -> None:
-        super().__init__(folder, faults)
+    def __init__(self, folder: Path, faults: FaultPlan | None = None, port: int = 0) -> None:
+        super().__init__(folder, faults, port)
         self._contacts: list[dict[str, Any]] = []
 
     def apply(self, request: Request) -> Answer:

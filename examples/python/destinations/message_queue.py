@@ -17,8 +17,8 @@ class MessageQueue(HttpDestination):
 
     name = "queue"
 
-    def __init__(self, folder: Path, faults: FaultPlan | None = None) -> None:
-        super().__init__(folder, faults)
+    def __init__(self, folder: Path, faults: FaultPlan | None = None, port: int = 0) -> None:
+        super().__init__(folder, faults, port)
         self._count = 0
         self._messages: dict[str, dict[str, Any]] = {}
         self._hidden_until: dict[str, float] = {}

@@ -17,8 +17,8 @@ class Records(HttpDestination):
 
     name = "records"
 
-    def __init__(self, folder: Path, faults: FaultPlan | None = None) -> None:
-        super().__init__(folder, faults)
+    def __init__(self, folder: Path, faults: FaultPlan | None = None, port: int = 0) -> None:
+        super().__init__(folder, faults, port)
         self._histories: dict[str, list[dict[str, Any]]] = {}
 
     def apply(self, request: Request) -> Answer:

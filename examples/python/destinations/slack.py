@@ -15,8 +15,8 @@ class Slack(HttpDestination):
 
     name = "slack"
 
-    def __init__(self, folder: Path, faults: FaultPlan | None = None) -> None:
-        super().__init__(folder, faults)
+    def __init__(self, folder: Path, faults: FaultPlan | None = None, port: int = 0) -> None:
+        super().__init__(folder, faults, port)
         self._count = 0
 
     def apply(self, request: Request) -> Answer:

@@ -20,10 +20,10 @@ class Smtp:
 
     name: ClassVar[str] = "smtp"
 
-    def __init__(self, folder: Path, faults: FaultPlan | None = None) -> None:
+    def __init__(self, folder: Path, faults: FaultPlan | None = None, port: int = 0) -> None:
         self.book = Book(folder / f"{self.name}.jsonl")
         self.faults = faults or FaultPlan()
-        self._server = _Server(self)
+        self._server = _Server(self, port)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
 
     def start(self) -> str:
@@ -75,8 +75,8 @@ class _Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     request_queue_size = 64
 
-    def __init__(self, destination: Smtp) -> None:
-        super().__init__(("127.0.0.1", 0), partial(_Session, destination))
+    def __init__(self, destination: Smtp, port: int) -> None:
+        super().__init__(("127.0.0.1", port), partial(_Session, destination))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients die in the middle here; that is what it is for."""

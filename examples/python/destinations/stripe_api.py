@@ -19,8 +19,8 @@ class StripeApi(HttpDestination):
 
     name = "stripe"
 
-    def __init__(self, folder: Path, faults: FaultPlan | None = None) -> None:
-        super().__init__(folder, faults)
+    def __init__(self, folder: Path, faults: FaultPlan | None = None, port: int = 0) -> None:
+        super().__init__(folder, faults, port)
         self._intents: dict[str, dict[str, Any]] = {}
         self._keyed = KeyedAnswers(
             mismatch=_error(

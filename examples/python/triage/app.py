@@ -1,0 +1,155 @@
+"""Triage of a support inbox: a model classifies, the CRM gets a ticket, the sender a mail."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import httpx
+import semel.httpx
+from mail import judge, send
+from pydantic import BaseModel
+from semel import Semel, WorkflowContext, effect, model, native_key, workflow
+
+MODEL = os.environ["MODEL_URL"]
+CRM = os.environ["CRM_URL"]
+LEASE = os.environ.get("LEASE")
+
+
+class Inbound(BaseModel):
+    """A request, as it came in. `request_id` is what the business calls it."""
+
+    request_id: str
+    sender: str
+    subject: str
+    text: str
+
+
+class Classification(BaseModel):
+    """What the model says."""
+
+    category: str
+    urgent: bool
+
+
+class Ticket(BaseModel):
+    """A ticket, as the CRM answers."""
+
+    id: str
+
+
+class Mail(BaseModel):
+    """A mail that the mail server has accepted."""
+
+    message_id: str
+
+
+class Result(BaseModel):
+    """What became of a request."""
+
+    classification: Classification
+    ticket: Ticket
+    mail: Mail
+
+
+# The answer is recorded once. A crash between the answer and its record asks, and pays, once more:
+# that is all a model can offer.
+@model(retries=3)
+async def classify(subject: str, text: str) -> Classification:
+    """Asks the model."""
+    async with httpx.AsyncClient(base_url=MODEL, timeout=20) as client:
+        answer = await client.post("/classify", json={"subject": subject, "text": text})
+    return Classification.model_validate(answer.raise_for_status().json())
+
+
+# The subject has a model's word in it, so it is no part of what makes this the same intent.
+@effect(
+    "crm-ticket",
+    key="{request_id}",
+    fingerprint=["request_id"],
+    contract=native_key(retention="24h"),
+    lease=LEASE,
+)
+async def create_ticket(request_id: str, subject: str) -> Ticket:
+    """Creates the ticket; the client passes the key on."""
+    async with semel.httpx.AsyncClient(base_url=CRM, timeout=20) as crm:
+        answer = await crm.post("/tickets", json={"reference": request_id, "subject": subject})
+    return Ticket.model_validate(answer.raise_for_status().json())
+
+
+# SMTP cannot recognise a repeat, so no contract is declared: at most once. `v1` is this wording.
+@effect(
+    "ack-mail",
+    key=["{request_id}", "{sender}", "v1"],
+    classify=judge,
+    lease=LEASE,
+    deadline=os.environ.get("DEADLINE", "60s"),
+    settle_window=os.environ.get("SETTLE_WINDOW", "2m"),
+)
+def acknowledge(request_id: str, sender: str, ticket_id: str) -> Mail:
+    """Tells the sender the ticket's number."""
+    # Derived from the intent, so that a person can look for it at the mail server.
+    message_id = f"<{semel.intent().downstream_key}@triage.example>"
+    send(sender, message_id, subject=f"Your request {request_id} is {ticket_id}")
+    return Mail(message_id=message_id)
+
+
+@workflow
+async def triage(ctx: WorkflowContext, inbound: Inbound) -> Result:
+    """One request, from the inbox to the acknowledgement."""
+    found = await ctx.step(classify, inbound.subject, inbound.text)
+    subject = f"[{found.category}] {inbound.subject}"
+    ticket = await ctx.step(create_ticket, inbound.request_id, subject)
+    mail = await ctx.step(acknowledge, inbound.request_id, inbound.sender, ticket.id)
+    return Result(classification=found, ticket=ticket, mail=mail)
+
+
+SENDER = "ada@customer.example"
+
+
+def trigger(app: Semel, request_id: str) -> semel.Handle[Result]:
+    """The event comes in. Its id is the key: delivered twice, it is the same run."""
+    inbound = Inbound(
+        request_id=request_id,
+        sender=SENDER,
+        subject=f"{request_id}: the printer is on fire",
+        text="It began after lunch.",
+    )
+    return app.start(triage, inbound, key=f"event-{request_id}")
+
+
+def outcome(app: Semel, request_id: str, run: semel.Handle[Result]) -> object:
+    """What became of it, or that a person has to look for the mail."""
+    while True:
+        try:
+            return run.result(timeout=0.5).model_dump()
+        except TimeoutError:
+            mail = app.find("ack-mail", [request_id, SENDER, "v1"])
+            if mail is not None and mail["state"] == "in_doubt":
+                return {"in_doubt": "ack-mail"}
+
+
+def settle(app: Semel, request_id: str, message_id: str | None) -> None:
+    """A person has looked at the mail server: there it is, or it is to be sent."""
+    decision, receipt = ("done", {"message_id": message_id}) if message_id else ("retry", None)
+    key = [request_id, SENDER, "v1"]
+    reason = "looked at the mail server"
+    app.resolve("ack-mail", key, decision, receipt=receipt, reason=reason, actor="ada")
+
+
+def main() -> None:
+    """`app.py REQUEST...`, each delivered twice, or `app.py settle REQUEST [MESSAGE-ID]`."""
+    app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"))
+    match sys.argv[1:]:
+        case ["settle", request_id, *message_id]:
+            settle(app, request_id, *message_id or [None])
+        case requests:
+            runs = {request: [trigger(app, request) for _ in "12"] for request in requests}
+            ends = {name: [outcome(app, name, run) for run in two] for name, two in runs.items()}
+            print(json.dumps(ends))
+    app.close()
+
+
+if __name__ == "__main__":
+    main()
