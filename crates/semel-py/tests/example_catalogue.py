@@ -50,7 +50,9 @@ class Example:
     def wanted(self) -> set[Any]:
         """What the objects must stand for, each once."""
         if self.name == "nurture_mail":
-            return {(f"{item}@customer.example", subject) for item in self.items for subject in MAILS}
+            return {
+                (f"{item}@customer.example", subject) for item in self.items for subject in MAILS
+            }
         if self.name == "publish":
             return {f"/pages/{item}/r1" for item in self.items}
         if self.name == "record_update":
@@ -129,9 +131,7 @@ def three(word: str) -> tuple[str, ...]:
 
 
 CATALOGUE = [
-    Example(
-        "protect_one_function", (Crm,), three("request"), TICKETS, "crm", "POST /tickets"
-    ),
+    Example("protect_one_function", (Crm,), three("request"), TICKETS, "crm", "POST /tickets"),
     Example(
         "stripe_charge",
         (StripeApi,),
@@ -148,9 +148,7 @@ CATALOGUE = [
         "hubspot",
         "POST /crm/v3/objects/contacts$",
     ),
-    Example(
-        "nurture_mail", (Smtp,), ("ada", "bob"), mails, "smtp", "DATA", settle=settle_mails
-    ),
+    Example("nurture_mail", (Smtp,), ("ada", "bob"), mails, "smtp", "DATA", settle=settle_mails),
     Example(
         "slack_post",
         (Slack,),
@@ -169,12 +167,11 @@ CATALOGUE = [
         "records",
         "PUT /records",
     ),
-    Example(
-        "queue_consumer", (MessageQueue, Crm), three("event"), TICKETS, "crm", "POST /tickets"
-    ),
+    Example("queue_consumer", (MessageQueue, Crm), three("event"), TICKETS, "crm", "POST /tickets"),
     Example("agent_tools", (Model, Crm), three("case"), TICKETS, "crm", "POST /tickets"),
     Example("langgraph_node", (Crm,), three("case"), TICKETS, "crm", "POST /tickets"),
 ]
+
 
 def tickets_and_mails(stage: Stage) -> Counts:
     """Both effects of a triage, by request."""

@@ -113,14 +113,19 @@ class Stage:
     def __getitem__(self, name: str) -> Destination:
         return self.destinations[name]
 
-    def start(self, *arguments: str, program: list[str] | None = None, **env: str) -> Worker:
+    def start(
+        self,
+        *arguments: str,
+        program: list[str] | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Worker:
         """Starts the example's `app.py`, or another program in its place."""
         program = program or [str(EXAMPLES / self.name / "app.py")]
         command = [sys.executable, *program, *arguments]
         addresses = {VARIABLES[name]: one.address for name, one in self.destinations.items()}
         inherited = {name: value for name, value in os.environ.items() if "SEMEL" not in name}
-        whole = {**inherited, **SHORT_TIMES, **addresses, "SEMEL_STORE": self.store, **env}
-        worker = Worker(command, self.folder, whole, len(self._workers))
+        whole = {**inherited, **SHORT_TIMES, **addresses, "SEMEL_STORE": self.store}
+        worker = Worker(command, self.folder, {**whole, **(env or {})}, len(self._workers))
         self._workers.append(worker)
         return worker
 
@@ -138,7 +143,9 @@ class Stage:
     def script(self, code: str) -> str:
         """Runs a few lines beside the example's `app.py`, and returns what they print."""
         folder = EXAMPLES / self.name
-        worker = self.start(program=["-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{code}"])
+        worker = self.start(
+            program=["-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{code}"]
+        )
         assert worker.end() == 0, worker.words()
         return worker.printed()
 
@@ -164,9 +171,7 @@ class Stage:
 
 
 @contextlib.contextmanager
-def on_stage(
-    name: str, destinations: tuple[type[Destination], ...], kind: str
-) -> Iterator[Stage]:
+def on_stage(name: str, destinations: tuple[type[Destination], ...], kind: str) -> Iterator[Stage]:
     """A stage that is gone afterwards, with its processes, its store and its files."""
     with tempfile.TemporaryDirectory() as folder, new_store(kind, Path(folder)) as store:
         stage = Stage(name, destinations, store, Path(folder))

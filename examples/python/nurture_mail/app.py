@@ -11,7 +11,7 @@ from email.message import EmailMessage
 
 import semel
 from pydantic import BaseModel
-from semel import InDoubt, NotApplied, Refused, Semel, WorkflowContext, effect, keys, workflow
+from semel import InDoubt, Semel, WorkflowContext, effect, keys, workflow
 
 HOST, _, PORT = os.environ["SMTP_ADDRESS"].partition(":")
 PAUSE = os.environ.get("NURTURE_PAUSE", "3d")
@@ -31,17 +31,6 @@ class Sent(BaseModel):
     message_id: str
 
 
-def judge(error: BaseException) -> NotApplied | Refused | None:
-    """A server that answers with a failure has not taken the mail; no answer proves nothing."""
-    code = error.smtp_code if isinstance(error, smtplib.SMTPResponseException) else 0
-    # 421 is "closing down", which a server may also say after it took the mail.
-    if 400 <= code < 500 and code != 421:
-        return NotApplied(f"the mail server answered {code}")
-    if 500 <= code < 600:
-        return Refused(f"the mail server answered {code}")
-    return semel.classify.error(error)
-
-
 def mail_key(letter: str, recipient: str) -> semel.Key:
     """One mail for each letter, recipient and wording."""
     return keys.message(letter, recipient, "v1")
@@ -53,10 +42,9 @@ def mail_key(letter: str, recipient: str) -> semel.Key:
     "nurture-mail",
     key=mail_key,
     on_doubt="continue",
-    classify=judge,
     lease=os.environ.get("LEASE"),
-    deadline=os.environ.get("DEADLINE", "60s"),
-    settle_window=os.environ.get("SETTLE_WINDOW", "2m"),
+    deadline=os.environ.get("DEADLINE"),
+    settle_window=os.environ.get("SETTLE_WINDOW"),
 )
 def send(letter: str, recipient: str) -> Sent:
     """Hands one mail to the mail server."""
@@ -90,7 +78,7 @@ async def nurture(ctx: WorkflowContext, contact: Contact) -> dict[str, str]:
 def settle(app: Semel, letter: str, recipient: str, message_id: str | None) -> None:
     """A person has looked at the mail server: there it is, or it is let go."""
     decision, receipt = ("done", {"message_id": message_id}) if message_id else ("failed", None)
-    key = mail_key(letter, recipient)
+    key = send.key_of(letter, recipient)
     reason = "looked at the mail server"
     app.resolve("nurture-mail", key, decision, receipt=receipt, reason=reason, actor="ada")
 

@@ -25,8 +25,8 @@ class Post(BaseModel):
     "slack-post",
     key="{order_id}",
     lease=os.environ.get("LEASE"),
-    deadline=os.environ.get("DEADLINE", "60s"),
-    settle_window=os.environ.get("SETTLE_WINDOW", "2m"),
+    deadline=os.environ.get("DEADLINE"),
+    settle_window=os.environ.get("SETTLE_WINDOW"),
 )
 def announce(order_id: str, channel: str) -> Post:
     """Posts the message. Slack's failures prove that it did not."""

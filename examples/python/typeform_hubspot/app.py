@@ -46,8 +46,8 @@ def find_contact(token: str) -> list[Contact]:
     key="{token}",
     contract=probe(find_contact, first=True),
     lease=os.environ.get("LEASE"),
-    deadline=os.environ.get("DEADLINE", "60s"),
-    settle_window=os.environ.get("SETTLE_WINDOW", "2m"),
+    deadline=os.environ.get("DEADLINE"),
+    settle_window=os.environ.get("SETTLE_WINDOW"),
 )
 def create_contact(token: str, email: str, name: str) -> Contact:
     """Creates the contact, with our reference in the same call."""

@@ -31,7 +31,7 @@ def points_of(worker: Worker) -> list[str]:
 def all_points(store: str) -> list[str]:
     """Every point that a worker passes when nobody kills it."""
     with on_stage(TRIAGE.name, TRIAGE.destinations, store) as stage:
-        worker = stage.start(*TRIAGE.items, **{DIE_AT: "nowhere"})
+        worker = stage.start(*TRIAGE.items, env={DIE_AT: "nowhere"})
         assert worker.end() == 0, worker.words()
         check_done(stage, TRIAGE, worker.outcome())
         check_model(stage, most=1)
@@ -50,7 +50,7 @@ def survive(store: str, point: str) -> str:
     with on_stage(TRIAGE.name, TRIAGE.destinations, store) as stage:
         told = f"triage on {store}, killed {point}"
         try:
-            worker = stage.start(*TRIAGE.items, **{DIE_AT: point})
+            worker = stage.start(*TRIAGE.items, env={DIE_AT: point})
             assert worker.end() != 0, f"the point was not reached: {worker.words()}"
             assert points_of(worker)[-1] == point
             doubts = finish(stage, TRIAGE)
