@@ -46,9 +46,9 @@ def open_ticket(case_id: str) -> Ticket:
     return Ticket.model_validate(answer.raise_for_status().json())
 
 
-def review(case: Case) -> Case:
+def review(state: Case) -> Case:
     """LangGraph starts a node from its top when it is resumed, so this opens a ticket twice."""
-    ticket = open_ticket(case["case_id"])
+    ticket = open_ticket(state["case_id"])
     reviewer = interrupt({"please review": ticket.id})
     return {"ticket_id": ticket.id, "reviewer": reviewer}
 

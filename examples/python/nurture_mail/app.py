@@ -31,7 +31,7 @@ class Sent(BaseModel):
     message_id: str
 
 
-def mail_key(letter: str, recipient: str) -> semel.Key:
+def mail_key(letter: str, recipient: str) -> list[str]:
     """One mail for each letter, recipient and wording."""
     return keys.message(letter, recipient, "v1")
 
@@ -75,12 +75,12 @@ async def nurture(ctx: WorkflowContext, contact: Contact) -> dict[str, str]:
     return states
 
 
-def settle(app: Semel, letter: str, recipient: str, message_id: str | None) -> None:
+def settle(app: Semel, letter: str, recipient: str, message_id: str = "") -> None:
     """A person has looked at the mail server: there it is, or it is let go."""
-    decision, receipt = ("done", {"message_id": message_id}) if message_id else ("failed", None)
+    decision, receipt = ("done", Sent(message_id=message_id)) if message_id else ("failed", None)
     key = send.key_of(letter, recipient)
     reason = "looked at the mail server"
-    app.resolve("nurture-mail", key, decision, receipt=receipt, reason=reason, actor="ada")
+    app.resolve(send, key, decision, receipt=receipt, reason=reason, actor="ada")
 
 
 def nurture_all(app: Semel, names: list[str]) -> dict[str, list[dict[str, str]]]:
@@ -95,7 +95,7 @@ def main() -> None:
     app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"))
     match sys.argv[1:]:
         case ["settle", letter, recipient, *message_id]:
-            settle(app, letter, recipient, *message_id or [None])
+            settle(app, letter, recipient, *message_id)
         case names:
             print(json.dumps(nurture_all(app, names)))
     app.close()

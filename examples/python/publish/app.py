@@ -30,7 +30,7 @@ class Published(BaseModel):
     published_by: str
 
 
-def page_key(page: Page) -> semel.Key:
+def page_key(page: Page) -> list[str]:
     """One publication for each page, place and revision."""
     return keys.publish(page.id, "blog", page.revision)
 

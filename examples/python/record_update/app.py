@@ -47,7 +47,7 @@ async def read(account: str) -> Record:
     return Record.model_validate(answer.raise_for_status().json())
 
 
-def write_key(deposit: Deposit, on: Record) -> semel.Key:
+def write_key(deposit: Deposit, on: Record) -> list[str]:
     """The same deposit on another version is another intent."""
     return keys.record(deposit.account, f"deposit {deposit.id}", f"on {on.version}")
 

@@ -48,11 +48,11 @@ def tell(order_id: str) -> object:
         return {"in_doubt": "slack-post"}
 
 
-def settle(app: Semel, order_id: str, ts: str | None) -> None:
+def settle(app: Semel, order_id: str, ts: str = "") -> None:
     """A person has looked at the channel: there it is, or it is to be posted."""
-    decision, receipt = ("done", {"channel": "#orders", "ts": ts}) if ts else ("retry", None)
+    decision, receipt = ("done", Post(channel="#orders", ts=ts)) if ts else ("retry", None)
     reason = "looked at the channel"
-    app.resolve("slack-post", order_id, decision, receipt=receipt, reason=reason, actor="ada")
+    app.resolve(announce, order_id, decision, receipt=receipt, reason=reason, actor="ada")
 
 
 def main() -> None:
@@ -60,7 +60,7 @@ def main() -> None:
     app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"))
     match sys.argv[1:]:
         case ["settle", order_id, *ts]:
-            settle(app, order_id, *ts or [None])
+            settle(app, order_id, *ts)
         case orders:
             print(json.dumps({order: [tell(order) for _ in "12"] for order in orders}))
     app.close()

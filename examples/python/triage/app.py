@@ -124,7 +124,7 @@ def mail_key(request_id: str) -> list[str]:
     return acknowledge.key_of(request_id, SENDER, ticket_id="")
 
 
-def trigger(app: Semel, request_id: str) -> semel.Handle[Result]:
+def trigger(app: Semel, request_id: str) -> semel.RunHandle[Result]:
     """The event comes in. Its id is the key: delivered twice, it is the same run."""
     inbound = Inbound(
         request_id=request_id,
@@ -135,23 +135,23 @@ def trigger(app: Semel, request_id: str) -> semel.Handle[Result]:
     return app.start(triage, inbound, key=f"event-{request_id}")
 
 
-def outcome(app: Semel, request_id: str, run: semel.Handle[Result]) -> object:
+def outcome(app: Semel, request_id: str, run: semel.RunHandle[Result]) -> object:
     """What became of it, or that a person has to look for the mail."""
     while True:
         try:
             return run.result(timeout=0.5).model_dump()
         except TimeoutError:
-            mail = app.find("ack-mail", mail_key(request_id))
+            mail = app.find(acknowledge, mail_key(request_id))
             if mail is not None and mail["state"] == "in_doubt":
                 return {"in_doubt": "ack-mail"}
 
 
-def settle(app: Semel, request_id: str, message_id: str | None) -> None:
+def settle(app: Semel, request_id: str, message_id: str = "") -> None:
     """A person has looked at the mail server: there it is, or it is to be sent."""
-    decision, receipt = ("done", {"message_id": message_id}) if message_id else ("retry", None)
+    decision, receipt = ("done", Mail(message_id=message_id)) if message_id else ("retry", None)
     reason = "looked at the mail server"
     key = mail_key(request_id)
-    app.resolve("ack-mail", key, decision, receipt=receipt, reason=reason, actor="ada")
+    app.resolve(acknowledge, key, decision, receipt=receipt, reason=reason, actor="ada")
 
 
 def main() -> None:
@@ -159,7 +159,7 @@ def main() -> None:
     app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"))
     match sys.argv[1:]:
         case ["settle", request_id, *message_id]:
-            settle(app, request_id, *message_id or [None])
+            settle(app, request_id, *message_id)
         case requests:
             runs = {request: [trigger(app, request) for _ in "12"] for request in requests}
             ends = {name: [outcome(app, name, run) for run in two] for name, two in runs.items()}

@@ -63,7 +63,7 @@ async def keep_contact(ctx: WorkflowContext, form: Submission) -> Contact:
     return await ctx.step(create_contact, form.token, form.email, form.name)
 
 
-def webhook(app: Semel, delivery: dict[str, Any]) -> semel.Handle[Contact]:
+def webhook(app: Semel, delivery: dict[str, Any]) -> semel.RunHandle[Contact]:
     """Takes a delivery in. A redelivery has the same event id, and is the same run."""
     response = delivery["form_response"]
     answers = {answer["field"]["ref"]: answer[answer["type"]] for answer in response["answers"]}
