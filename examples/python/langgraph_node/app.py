@@ -1,5 +1,8 @@
 """A LangGraph node that is run again after an interrupt: its effect is not."""
 
+# LangGraph's own types are unknown in places.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+
 from __future__ import annotations
 
 import json
@@ -25,10 +28,15 @@ class Ticket(BaseModel):
     reference: str
 
 
-class Case(TypedDict, total=False):
-    """The state of the graph."""
+class Question(TypedDict):
+    """What the graph is asked."""
 
     case_id: str
+
+
+class Case(Question, total=False):
+    """The state of the graph."""
+
     ticket_id: str
     reviewer: str
 
@@ -50,7 +58,7 @@ def review(state: Case) -> Case:
     """LangGraph starts a node from its top when it is resumed, so this opens a ticket twice."""
     ticket = open_ticket(state["case_id"])
     reviewer = interrupt({"please review": ticket.id})
-    return {"ticket_id": ticket.id, "reviewer": reviewer}
+    return {"case_id": state["case_id"], "ticket_id": ticket.id, "reviewer": reviewer}
 
 
 def build() -> StateGraph[Case]:
