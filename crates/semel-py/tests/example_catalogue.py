@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from example_stage import Destination, Stage
-
 from destinations import (
     Cms,
     Crm,
@@ -22,13 +20,20 @@ from destinations import (
     Smtp,
     StripeApi,
 )
+from example_stage import Destination, Stage
 
 Counts = Counter[Any]
+Outcome = dict[str, list[Any]]
 
 
-def nothing_to_settle(stage: Stage, items: tuple[str, ...]) -> int:
+def nothing_to_settle(stage: Stage, outcome: Outcome) -> int:
     """For destinations that leave no doubts."""
     return 0
+
+
+def is_doubtful(answer: object) -> bool:
+    """Whether a worker told of a doubt."""
+    return "in_doubt" in str(answer) or "in doubt" in str(answer)
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Example:
     """The destination whose effects are counted."""
     writes: str
     """What the requests that write there are called."""
-    settle: Callable[[Stage, tuple[str, ...]], int] = nothing_to_settle
+    settle: Callable[[Stage, Outcome], int] = nothing_to_settle
     """A person settles all doubts: returns how many there were."""
 
     def wanted(self) -> set[Any]:
@@ -76,9 +81,10 @@ def mails(stage: Stage) -> Counts:
     return Counter((line["to"][0], line["subject"]) for line in lines)
 
 
-def settle_posts(stage: Stage, items: tuple[str, ...]) -> int:
+def settle_posts(stage: Stage, outcome: Outcome) -> int:
     """Looks at the channel, then says what is there."""
-    return sum(decide(stage, [item], partial(posts_of, stage, item)) for item in items)
+    doubtful = [item for item, answers in outcome.items() if is_doubtful(answers)]
+    return sum(decide(stage, [item], partial(posts_of, stage, item)) for item in doubtful)
 
 
 def posts_of(stage: Stage, item: str) -> list[str]:
@@ -87,12 +93,18 @@ def posts_of(stage: Stage, item: str) -> list[str]:
     return [post["ts"] for post in posts]
 
 
-def settle_mails(stage: Stage, items: tuple[str, ...]) -> int:
+def settle_mails(stage: Stage, outcome: Outcome) -> int:
     """Looks at the mail server, then says what is there."""
-    letters = [(f"{item}@customer.example", subject) for item in items for subject in MAILS]
+    subjects = {letter: subject for subject, letter in MAILS.items()}
+    doubtful = [
+        (letter, f"{item}@customer.example")
+        for item, (states, _) in outcome.items()
+        for letter, state in states.items()
+        if is_doubtful(state)
+    ]
     return sum(
-        decide(stage, [MAILS[subject], to], partial(mails_of, stage, to, subject))
-        for to, subject in letters
+        decide(stage, [letter, to], partial(mails_of, stage, to, subjects[letter]))
+        for letter, to in doubtful
     )
 
 
@@ -180,9 +192,12 @@ def tickets_and_mails(stage: Stage) -> Counts:
     return tickets + Counter(("mail", line["subject"].split()[2]) for line in lines)
 
 
-def settle_acknowledgements(stage: Stage, items: tuple[str, ...]) -> int:
+def settle_acknowledgements(stage: Stage, outcome: Outcome) -> int:
     """Looks at the mail server, then says what is there."""
-    return sum(decide(stage, [item], partial(acknowledgements_of, stage, item)) for item in items)
+    doubtful = [item for item, answers in outcome.items() if is_doubtful(answers)]
+    return sum(
+        decide(stage, [item], partial(acknowledgements_of, stage, item)) for item in doubtful
+    )
 
 
 def acknowledgements_of(stage: Stage, item: str) -> list[str]:

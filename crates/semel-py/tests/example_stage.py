@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -17,13 +18,10 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import pytest
+from destinations.http import HttpDestination
+from destinations.smtp import Smtp
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "python"
-sys.path.insert(0, str(EXAMPLES))
-
-from destinations.http import HttpDestination  # noqa: E402
-from destinations.smtp import Smtp  # noqa: E402
-
 Destination = HttpDestination | Smtp
 
 SERVER_VARIABLE = "SEMEL_TEST_POSTGRES"
@@ -35,7 +33,6 @@ PATIENCE_SECONDS = 90
 # A killed process is missed after its lease (on Postgres nothing else proves it dead), and its last
 # request may land until deadline and settle window are over.
 SHORT_TIMES = {
-    "SEMEL_LEASE": "1s",
     "LEASE": "1s",
     "DEADLINE": "2s",
     "SETTLE_WINDOW": "500ms",
@@ -140,6 +137,12 @@ class Stage:
         worker = self.start(*arguments)
         return "" if worker.process.wait(PATIENCE_SECONDS) == 0 else worker.words()
 
+    def verify(self) -> None:
+        """Lets the command check every invariant of the store."""
+        worker = self.start("verify", "--json", program=["-m", "semel"])
+        assert worker.end() == 0, worker.words()
+        assert json.loads(worker.printed())["violations"] == []
+
     def script(self, code: str) -> str:
         """Runs a few lines beside the example's `app.py`, and returns what they print."""
         folder = EXAMPLES / self.name
@@ -188,16 +191,41 @@ def new_store(kind: str, folder: Path) -> Iterator[str]:
     if kind == "sqlite":
         yield f"sqlite:{folder / 'semel.db'}"
         return
+    server, name = postgres_server(), f"example_{uuid.uuid4().hex}"
+    administer(server, f"create database {name} template {template(server)}")
+    try:
+        yield database(server, name)
+    finally:
+        administer(server, f"drop database {name} with (force)")
+
+
+_template_lock = threading.Lock()
+_templates: dict[str, str] = {}
+
+
+def template(server: str) -> str:
+    """The name of a database with an empty store in it, made once: a copy of it costs less."""
+    with _template_lock:
+        if server not in _templates:
+            name = f"template_{uuid.uuid4().hex}"
+            administer(server, f"create database {name}")
+            command = [sys.executable, "-m", "semel", "--store", database(server, name), "migrate"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            _templates[server] = name
+        return _templates[server]
+
+
+def database(server: str, name: str) -> str:
+    """The address of a database."""
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+def administer(server: str, command: str) -> None:
+    """Creates and drops databases."""
     import psycopg
 
-    server, name = postgres_server(), f"example_{uuid.uuid4().hex}"
     with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"create database {name}".encode())
-    try:
-        yield urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
-    finally:
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f"drop database {name} with (force)".encode())
+        connection.execute(command.encode())
 
 
 def postgres_server() -> str:

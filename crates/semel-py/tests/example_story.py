@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from example_catalogue import Example
+from example_catalogue import Example, is_doubtful
 from example_stage import Stage
 
 # Most of a story's time is waiting: for a lease, a settle window, an answer.
@@ -30,20 +30,17 @@ def finish(stage: Stage, example: Example) -> int:
         check_never_twice(stage, example)
         if not is_doubtful(outcome):
             check_done(stage, example, outcome)
+            stage.verify()
             return doubts
-        settled = example.settle(stage, example.items)
+        settled = example.settle(stage, outcome)
         doubts += settled
         if example.name == "nurture_mail":
             # The run is over; the doubt was its result, and is settled in the ledger.
             check_let_go(stage, example, outcome)
+            stage.verify()
             return doubts
         assert settled > 0, f"nobody could settle {outcome}"
     raise AssertionError(f"not done after {RESTARTS_MAX} restarts")
-
-
-def is_doubtful(outcome: dict[str, list[Any]]) -> bool:
-    """Whether a worker told of a doubt."""
-    return "in_doubt" in str(outcome) or "in doubt" in str(outcome)
 
 
 def check_never_twice(stage: Stage, example: Example) -> None:

@@ -16,8 +16,6 @@ from typing import Any
 
 import httpx
 import pytest
-from example_stage import EXAMPLES
-
 from destinations import (
     Cms,
     Crm,
@@ -31,6 +29,7 @@ from destinations import (
 )
 from destinations.faults import read_faults
 from destinations.http import HttpDestination
+from example_stage import EXAMPLES
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
+from destinations import Fault
 from example_catalogue import CATALOGUE, TRIAGE, Example
 from example_stage import Stage, on_stage
 from example_story import check_done, each, finish
-
-from destinations import Fault
 
 ALL = [*CATALOGUE, TRIAGE]
 

@@ -15,6 +15,7 @@ from semel import InDoubt, Semel, WorkflowContext, effect, keys, workflow
 
 HOST, _, PORT = os.environ["SMTP_ADDRESS"].partition(":")
 PAUSE = os.environ.get("NURTURE_PAUSE", "3d")
+LEASE = os.environ.get("LEASE")
 SERIES = {"welcome": "Welcome aboard", "tips": "Three things to try first"}
 
 
@@ -42,7 +43,7 @@ def mail_key(letter: str, recipient: str) -> list[str]:
     "nurture-mail",
     key=mail_key,
     on_doubt="continue",
-    lease=os.environ.get("LEASE"),
+    lease=LEASE,
     deadline=os.environ.get("DEADLINE"),
     settle_window=os.environ.get("SETTLE_WINDOW"),
 )
@@ -92,7 +93,7 @@ def nurture_all(app: Semel, names: list[str]) -> dict[str, list[dict[str, str]]]
 
 def main() -> None:
     """`app.py NAME...`, or `app.py settle LETTER RECIPIENT [MESSAGE-ID]`."""
-    app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"))
+    app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"), lease=LEASE)
     match sys.argv[1:]:
         case ["settle", letter, recipient, *message_id]:
             settle(app, letter, recipient, *message_id)

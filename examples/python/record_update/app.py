@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from semel import Semel, StepFailed, WorkflowContext, conditional, effect, function, keys, workflow
 
 RECORDS = os.environ["RECORDS_URL"]
+LEASE = os.environ.get("LEASE")
 CHANGED = 412
 TRIES = 50
 
@@ -52,7 +53,7 @@ def write_key(deposit: Deposit, on: Record) -> list[str]:
     return keys.record(deposit.account, f"deposit {deposit.id}", f"on {on.version}")
 
 
-@effect("account-write", key=write_key, contract=conditional, lease=os.environ.get("LEASE"))
+@effect("account-write", key=write_key, contract=conditional, lease=LEASE)
 async def write(deposit: Deposit, on: Record) -> Written:
     """Writes the next version. Whatever was answered, who wrote that version is the truth."""
     ours = semel.intent().downstream_key
@@ -80,7 +81,7 @@ async def deposit(ctx: WorkflowContext, wish: Deposit) -> Record:
 
 def main() -> None:
     """All deposits at once on one account, each delivered twice."""
-    app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"))
+    app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"), lease=LEASE)
     names = sys.argv[1:] or ["deposit-1", "deposit-2"]
     wishes = [Deposit(id=name, account="account-7", amount=10) for name in names]
     runs = {one.id: [app.start(deposit, one, key=one.id) for _ in "12"] for one in wishes}

@@ -156,7 +156,7 @@ def settle(app: Semel, request_id: str, message_id: str = "") -> None:
 
 def main() -> None:
     """`app.py REQUEST...`, each delivered twice, or `app.py settle REQUEST [MESSAGE-ID]`."""
-    app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"))
+    app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"), lease=LEASE)
     match sys.argv[1:]:
         case ["settle", request_id, *message_id]:
             settle(app, request_id, *message_id)

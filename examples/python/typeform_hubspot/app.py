@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from semel import Semel, WorkflowContext, effect, probe, workflow
 
 HUBSPOT = os.environ["HUBSPOT_URL"]
+LEASE = os.environ.get("LEASE")
 CONTACTS = "/crm/v3/objects/contacts"
 
 
@@ -45,7 +46,7 @@ def find_contact(token: str) -> list[Contact]:
     "hubspot-contact",
     key="{token}",
     contract=probe(find_contact, first=True),
-    lease=os.environ.get("LEASE"),
+    lease=LEASE,
     deadline=os.environ.get("DEADLINE"),
     settle_window=os.environ.get("SETTLE_WINDOW"),
 )
@@ -81,7 +82,7 @@ def delivery_of(token: str) -> dict[str, Any]:
 
 def main() -> None:
     """Each submission is delivered twice."""
-    app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"))
+    app = Semel(os.environ.get("SEMEL_STORE", "sqlite:semel.db"), lease=LEASE)
     tokens = sys.argv[1:] or ["token-42"]
     runs = {token: [webhook(app, delivery_of(token)) for _ in "12"] for token in tokens}
     print(

@@ -8,14 +8,15 @@ import secrets
 import time
 from dataclasses import dataclass
 
+from destinations import Fault
 from example_catalogue import Example
 from example_stage import Stage, Worker, on_stage
 from example_story import check_done, check_never_twice, finish
 
-from destinations import Fault
-
 KILLS = int(os.environ.get("SEMEL_KILLS", "6"))
 LOOK_SECONDS = 0.001
+# About as long as a destination takes to answer.
+REQUEST_SECONDS = 0.005
 
 
 def seeds() -> list[str]:
@@ -62,7 +63,9 @@ def kill_at_random(stage: Stage, worker: Worker, pace: Pace, chance: random.Rand
         time.sleep(chance.uniform(0.0, pace.startup_seconds))
     else:
         wait_for_arrivals(stage, worker, after)
-        time.sleep(chance.uniform(0.0, 1.5 * pace.between_seconds))
+        # Every other one while the request is being answered, where it hurts.
+        longest = chance.choice([REQUEST_SECONDS, 1.5 * pace.between_seconds])
+        time.sleep(chance.uniform(0.0, longest))
     worker.kill()
     return worker.end() != 0
 

@@ -6,11 +6,10 @@ from functools import partial
 
 import pytest
 from campaign import survive_phase_kill
+from destinations import Fault
 from example_catalogue import TRIAGE
 from example_stage import Stage, Worker, on_stage, postgres_server
 from example_story import check_done, each, finish
-
-from destinations import Fault
 
 DIE_AT = "SEMEL_DEMO_DIE_AT"
 # Fewer mean that the worker did not tell of all: run, step, two effects and the end, both sides.

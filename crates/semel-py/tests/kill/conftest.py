@@ -1,8 +1,0 @@
-"""The kill campaign uses the stages of the examples' other tests."""
-
-from __future__ import annotations
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
