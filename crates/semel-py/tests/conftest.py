@@ -19,6 +19,9 @@ import pytest
 
 from semel import Semel
 
+# The destinations of the examples.
+sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "python"))
+
 SERVER = os.environ.get("SEMEL_TEST_POSTGRES", "")
 """The address of a Postgres for the tests; without it they use SQLite alone."""
 
@@ -31,9 +34,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
-def no_hanging() -> Iterator[None]:
+def no_hanging(request: pytest.FixtureRequest) -> Iterator[None]:
     """Ends a test that hangs: the point of many tests here is that nothing does."""
-    faulthandler.dump_traceback_later(PATIENCE_S, exit=True, file=sys.__stderr__)
+    is_campaign = "kill" in request.path.parts
+    patience = PATIENCE_S * (20 if is_campaign else 1)
+    faulthandler.dump_traceback_later(patience, exit=True, file=sys.__stderr__)
     yield
     faulthandler.cancel_dump_traceback_later()
 
