@@ -159,7 +159,7 @@ def describe(error: BaseException) -> Raised:
     """An exception as the journal keeps it."""
     kind = f"{type(error).__module__}:{type(error).__qualname__}"
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return kind, _rebuilding(error), trace
+    return _storable(kind), _rebuilding(error), _storable(trace)
 
 
 _TEXT_MAX = 2_000
@@ -169,12 +169,17 @@ _TEXT_MAX = 2_000
 def text(error: BaseException) -> str:
     """What an exception says, for people."""
     if isinstance(error, SemelError):
-        return error.detail[:_TEXT_MAX]
+        return _storable(error.detail[:_TEXT_MAX])
     try:
-        said = str(error)[:_TEXT_MAX]
+        said = _storable(str(error)[:_TEXT_MAX])
     except Exception:  # whatever an exception does, its step or effect must be answered
         said = ""
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+def _storable(said: str) -> str:
+    """Text without halves of characters, which names of files may have and no store takes."""
+    return said.encode("utf-8", "backslashreplace").decode()
 
 
 def _rebuilding(error: BaseException) -> str:
