@@ -185,7 +185,10 @@ def _storable(said: str) -> str:
 def _rebuilding(error: BaseException) -> str:
     """What rebuilds an exception, or nothing when something of it would be lost."""
     state = {name: value for name, value in vars(error).items() if name != "__notes__"}
-    parts = {"args": list(error.args), "state": state}
+    args: Any = error.args
+    if isinstance(error, OSError) and isinstance(reduced := error.__reduce__(), tuple):
+        args = reduced[1]  # with the names of files, which its arguments are without
+    parts = {"args": list(args), "state": state}
     try:
         kept = json.dumps(parts, allow_nan=False)
         same = json.loads(kept) == parts and all(isinstance(name, str) for name in state)
@@ -208,7 +211,8 @@ def rebuild(raised: Raised) -> BaseException | None:
     try:
         parts = json.loads(kept)
         error = found.__new__(found, *parts["args"])
-        error.args = tuple(parts["args"])
+        if not isinstance(error, OSError) or error.errno is None:
+            error.args = tuple(parts["args"])
         error.__dict__.update(parts["state"])
         str(error)
     except Exception:
