@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from . import _current
 from ._body import Body
 from ._errors import SemelError, TimedOut, from_native, text
 from ._native import Asked, Inbox
@@ -240,6 +241,7 @@ _SLICE_MS = 100
 def ask_blocking(begin: Begin, timeout: float | None = None) -> Any:
     """Asks the engine and blocks until it answers. What it wants done meanwhile for this very call
     is done in this thread: the code of a sync effect runs where it was called."""
+    _current.refuse_in_body("the body of a workflow asked the ledger itself: put it into a step")
     inbox = Inbox()
     until = None if timeout is None else time.monotonic() + timeout
     asked = begin(inbox, 0)
