@@ -194,7 +194,8 @@ class Host:
         loop = self._loop()
         if loop is not None and not loop.is_closed():
             loop.remove_reader(self.inbox.fileno())
-            _hosts.pop(loop, None)
+            if _hosts.get(loop) is self:
+                del _hosts[loop]
 
 
 _HANDLERS: dict[str, Callable[..., None]] = {
