@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import contextvars
 import getpass
 import json
 import threading
@@ -41,12 +40,12 @@ def _actor() -> str:
 class App:
     """What `Semel` and `AsyncSemel` have in common."""
 
-    def __init__(self, url: str, namespace: str = "default") -> None:
+    def __init__(self, url: str, namespace: str, lease: Duration | None) -> None:
         self.url = url
         self.namespace = namespace
+        self._lease_ms = optional_ms(lease)
         self._native: _native.App | None = None
         self._offered: dict[str, Workflow[..., Any]] = {}
-        self._chosen: list[contextvars.Token[App | None]] = []
 
     @property
     def native(self) -> _native.App:
@@ -54,6 +53,10 @@ class App:
         if self._native is None:
             raise SemelError("this Semel is not open", code="store_unavailable")
         return self._native
+
+    def _set_lease(self) -> None:
+        if self._lease_ms is not None:
+            self.native.set_lease_ms(self._lease_ms)
 
     def call_effect(
         self, effect: Effect[..., Any], key: list[str], downstream_key: str | None, input: str
@@ -166,15 +169,17 @@ class Semel(App):
     """A ledger for sync code. It also works the runs it starts, in a thread of its own.
 
     `Semel("sqlite:semel.db")`, `Semel("postgres://…")`. The open one of the process is used by
-    effects that are called directly; where several are open, `with app:` chooses."""
+    effects that are called directly; where several are open, `with app:` chooses. `lease` is how
+    long a process that works on runs may give no sign of life before another one goes on (30 s)."""
 
-    def __init__(self, url: str, namespace: str = "default") -> None:
-        super().__init__(url, namespace)
+    def __init__(self, url: str, namespace: str = "default", lease: Duration | None = None) -> None:
+        super().__init__(url, namespace, lease)
         self._lock = threading.Lock()
         self._home: Home | None = None
         self._native = ask_blocking(
             lambda inbox, token: _native.App.open(inbox, token, url, namespace)
         )
+        self._set_lease()
         _current.opened(self)
         _opened.add(self)
 
@@ -241,7 +246,7 @@ class Semel(App):
         self._closed()
 
     def __enter__(self) -> Semel:
-        self._chosen.append(_current._chosen.set(self))
+        _current.push(self)
         return self
 
     def __exit__(
@@ -250,7 +255,7 @@ class Semel(App):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _current._chosen.reset(self._chosen.pop())
+        _current.pop()
 
 
 class AsyncSemel(App):
@@ -259,8 +264,8 @@ class AsyncSemel(App):
     `async with AsyncSemel("sqlite:semel.db") as app:`, or `await AsyncSemel(...)`; close it by
     `await app.close()`."""
 
-    def __init__(self, url: str, namespace: str = "default") -> None:
-        super().__init__(url, namespace)
+    def __init__(self, url: str, namespace: str = "default", lease: Duration | None = None) -> None:
+        super().__init__(url, namespace, lease)
         self._host: Host | None = None
 
     @staticmethod
@@ -278,6 +283,7 @@ class AsyncSemel(App):
             self._native = await self._host.ask(
                 lambda inbox, token: _native.App.open(inbox, token, self.url, self.namespace)
             )
+            self._set_lease()
             _current.opened(self)
         return self
 
@@ -347,7 +353,7 @@ class AsyncSemel(App):
 
     async def __aenter__(self) -> AsyncSemel:
         await self.open()
-        self._chosen.append(_current._chosen.set(self))
+        _current.push(self)
         return self
 
     async def __aexit__(
@@ -356,7 +362,7 @@ class AsyncSemel(App):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        _current._chosen.reset(self._chosen.pop())
+        _current.pop()
         await self.close()
 
 

@@ -61,6 +61,11 @@ class Codec:
             detail = f"values of {self.name} cannot be stored: {error}"
             raise SemelError(detail, code="input_invalid") from error
 
+    def check(self) -> None:
+        """Refuses an annotation whose values cannot be stored."""
+        if self.annotation is not Any:
+            _ = self._adapter
+
     def dump(self, value: Any) -> str:
         """The JSON of a value, which may also be something that the annotation accepts."""
         try:
@@ -75,7 +80,9 @@ class Codec:
                 fitting = adapter.validate_python(value)
                 text = adapter.serializer.to_json(fitting, warnings="error").decode()
             return text[1:-1] if self._is_listed else text
-        except (ValueError, TypeError, RecursionError) as error:
+        except SemelError:
+            raise
+        except Exception as error:  # a type's own code may raise anything
             detail = f"{type(value).__name__} cannot be stored as {self.name}: {_why(error)}"
             raise SemelError(detail, code="input_invalid") from error
 
@@ -83,11 +90,12 @@ class Codec:
         """The value of a JSON text."""
         if self.annotation is Any:
             return json.loads(text)
+        adapter = self._adapter
         try:
             if self._is_listed:
-                return self._adapter.validator.validate_json(f"[{text}]")[0]
-            return self._adapter.validator.validate_json(text)
-        except ValueError as error:
+                return adapter.validator.validate_json(f"[{text}]")[0]
+            return adapter.validator.validate_json(text)
+        except Exception as error:  # a type's own code may raise anything
             detail = f"the stored value does not fit {self.name}: {_why(error)}"
             raise SemelError(detail, code="receipt_mismatch") from error
 
@@ -148,8 +156,16 @@ def codec(annotation: Any) -> Codec:
 
 def hints(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The annotations of a function, resolved."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not hasattr(function, "__annotations__"):
+        # An object that can be called: its annotations are where it is called.
+        function = getattr(type(function), "__call__", function)
     try:
         return typing.get_type_hints(function, include_extras=True)
     except NameError as error:
-        detail = f"an annotation of {function.__qualname__} cannot be resolved: {error}"
+        what = getattr(function, "__qualname__", repr(function))
+        detail = f"an annotation of {what} cannot be resolved: {error}"
         raise SemelError(detail, code="input_invalid") from error
+    except TypeError:  # a part of the interpreter: it has none
+        return {}

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from ._context import StepContext
 
 _chosen: ContextVar[App | None] = ContextVar("semel_app", default=None)
+_before: ContextVar[tuple[App | None, ...]] = ContextVar("semel_app_before", default=())
+"""What was chosen around each `with app:` that is open. Not kept in the Semel: threads share that."""
 _step: ContextVar[StepContext | None] = ContextVar("semel_step", default=None)
 _open: weakref.WeakSet[App] = weakref.WeakSet()
 
@@ -37,6 +39,19 @@ def enter_step(app: App, step: StepContext | None) -> None:
 def choose(app: App | None) -> None:
     """Marks the running context as code that uses this Semel."""
     _chosen.set(app)
+
+
+def push(app: App) -> None:
+    """From here on, this one: the begin of `with app:`."""
+    _before.set((*_before.get(), _chosen.get()))
+    _chosen.set(app)
+
+
+def pop() -> None:
+    """What was chosen before is chosen again: the end of `with app:`."""
+    *before, last = _before.get() or (None,)
+    _before.set(tuple(before))
+    _chosen.set(last)
 
 
 def chosen() -> App | None:

@@ -15,7 +15,7 @@ from ._contracts import Contract, Duration, Retry, again, optional_ms
 from ._errors import NotApplied, Refused, SemelError
 from ._native import Declaration, check_name
 from ._shape import _FINGERPRINT, Shape
-from ._template import KeyMaker, KeySource, check_parameters, call_with, text_maker
+from ._template import KeyMaker, KeySource, Template, call_with, check_parameters, text_maker
 from ._work import LookWork, SendWork
 
 P = ParamSpec("P")
@@ -198,6 +198,7 @@ class Effect(Declared[P, R]):
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], str | None, str]:
         """The key of a call, the key to pass on if it is declared, and the input."""
         values = self.shape.bind(args, kwargs)
+        self.shape.result.check()  # now, and not when there is a receipt already
         key = self._key(values)
         downstream = None if self._downstream_key is None else self._downstream_key(values)
         print_ = None if self._fingerprint is None else self._fingerprint(values)
@@ -244,7 +245,8 @@ def _fingerprinter(
         check_parameters(function, set(names), "fingerprint")
         return (lambda values: call_with(function, values)), [_FINGERPRINT]
     if isinstance(source, str) and "{" in source:
-        return text_maker(source, names, "fingerprint"), [_FINGERPRINT]
+        # Not as one text: in that, two calls of different values could look the same.
+        return Template(source, names, "fingerprint").parts, [_FINGERPRINT]
     members = [source] if isinstance(source, str) else list(source)
     for name in members:
         if name not in names:

@@ -170,7 +170,10 @@ def text(error: BaseException) -> str:
     """What an exception says, for people."""
     if isinstance(error, SemelError):
         return error.detail[:_TEXT_MAX]
-    said = str(error)[:_TEXT_MAX]
+    try:
+        said = str(error)[:_TEXT_MAX]
+    except Exception:  # whatever an exception does, its step or effect must be answered
+        said = ""
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 

@@ -224,6 +224,14 @@ def do_here(inbox: Inbox, job: int, work: Work, argument: Any) -> Any:
     return None
 
 
+def _refuse_later(inbox: Inbox, job: int, work: Work, later: Any) -> None:
+    """A sync function gave something to await, and its caller has no event loop for it."""
+    if inspect.iscoroutine(later):
+        later.close()
+    words = "its function is no `async def`, but returned something to await"
+    work.fail(inbox, job, TypeError(words))
+
+
 _SLICE_MS = 100
 """How long a blocked thread sleeps at a time: between two, Python looks at its signals."""
 
@@ -244,7 +252,9 @@ def ask_blocking(begin: Begin, timeout: float | None = None) -> Any:
                     return value
                 if kind in ("send", "look"):
                     job, work, argument = parts
-                    work.context(argument).run(do_here, inbox, job, work, argument)
+                    later = work.context(argument).run(do_here, inbox, job, work, argument)
+                    if later is not None:
+                        _refuse_later(inbox, job, work, later)
                 elif kind == "transact":
                     _, work, transaction = parts
                     work.run(transaction)

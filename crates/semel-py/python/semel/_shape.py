@@ -21,7 +21,7 @@ class Shape:
     def __init__(self, function: Callable[..., Any], takes_ctx: bool | None = None) -> None:
         self.function = function
         self.is_async = is_async(function)
-        signature = inspect.signature(function)
+        signature = _signature(function)
         parameters = list(signature.parameters.values())
         self.is_method = bool(parameters) and parameters[0].name in ("self", "cls")
         if self.is_method:
@@ -114,6 +114,13 @@ def is_async(function: Callable[..., Any]) -> bool:
     if inspect.iscoroutinefunction(function):
         return True
     return inspect.iscoroutinefunction(getattr(function, "__call__", None))
+
+
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(function)
+    except ValueError:  # a part of the interpreter that does not say, such as `max` or `dict`
+        return inspect.signature(lambda *args, **kwargs: None)
 
 
 def _is_ctx(parameters: list[inspect.Parameter]) -> bool:

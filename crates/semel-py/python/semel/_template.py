@@ -78,7 +78,10 @@ def _value(field: str, values: dict[str, Any]) -> str:
     name, *attributes = field.split(".")
     found = values[name]
     for attribute in attributes:
-        found = found[attribute] if isinstance(found, dict) else getattr(found, attribute)
+        try:
+            found = found[attribute] if isinstance(found, dict) else getattr(found, attribute)
+        except (KeyError, AttributeError):
+            raise _invalid(f"`{field}`: {type(found).__name__} has no `{attribute}`") from None
     return key_text(found, field)
 
 
@@ -110,18 +113,22 @@ class KeyMaker:
             self._templates = [Template(part, names, "key") for part in source]
         if self._function is None and not self._templates:
             raise _invalid("the key is empty")
+        for template in self._templates:
+            if not template.text.strip():
+                raise _invalid("a part of the key is blank")
 
     def __call__(self, values: dict[str, Any]) -> list[str]:
         if self._function is not None:
             return key_parts(call_with(self._function, values))
-        if len(self._templates) == 1:
-            return self._templates[0].parts(values)
-        return [template.fill(values) for template in self._templates]
+        # Each template gives the same number of parts in every call, so none can pass for another.
+        return [part for template in self._templates for part in template.parts(values)]
 
 
 def key_parts(key: Any) -> list[str]:
     """A key as the list of its parts."""
     if isinstance(key, (list, tuple)):
+        if not key:
+            raise _invalid("the key is empty")
         return [key_text(part, "a part of the key") for part in key]
     return [key_text(key, "the key")]
 

@@ -1,0 +1,238 @@
+"""A stage for one example: its destinations, a store of its own, and worker processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import pytest
+from destinations.http import HttpDestination
+from destinations.smtp import Smtp
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "python"
+Destination = HttpDestination | Smtp
+
+SERVER_VARIABLE = "SEMEL_TEST_POSTGRES"
+SKIP_VARIABLE = "SEMEL_TEST_POSTGRES_SKIP"
+
+# Longer than any healthy run takes here, so that only what hangs meets it.
+PATIENCE_SECONDS = 90
+
+# A killed process is missed after its lease (on Postgres nothing else proves it dead), and its last
+# request may land until deadline and settle window are over.
+SHORT_TIMES = {
+    "LEASE": "1s",
+    "DEADLINE": "2s",
+    "SETTLE_WINDOW": "500ms",
+    "NURTURE_PAUSE": "50ms",
+}
+
+# What each kind of destination is called in the environment of an example.
+VARIABLES = {
+    "cms": "CMS_URL",
+    "crm": "CRM_URL",
+    "hubspot": "HUBSPOT_URL",
+    "model": "MODEL_URL",
+    "queue": "QUEUE_URL",
+    "records": "RECORDS_URL",
+    "slack": "SLACK_URL",
+    "smtp": "SMTP_ADDRESS",
+    "stripe": "STRIPE_URL",
+}
+
+
+class Worker:
+    """A process of an example. It writes to files, so that also a killed one is heard."""
+
+    def __init__(self, command: list[str], folder: Path, env: dict[str, str], number: int) -> None:
+        self._out = folder / f"worker-{number}.out"
+        self._err = folder / f"worker-{number}.err"
+        with self._out.open("w") as out, self._err.open("w") as err:
+            self.process = subprocess.Popen(command, env=env, cwd=folder, stdout=out, stderr=err)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def kill(self) -> None:
+        """SIGKILL; a process that has ended meanwhile is left alone."""
+        self.process.kill()
+
+    def end(self) -> int:
+        """Waits for its end: 0, or -9 when it was killed. Anything else is told with its words."""
+        try:
+            code = self.process.wait(PATIENCE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+            raise AssertionError(f"a worker hangs: {self.words()}") from None
+        assert code in (0, -signal.SIGKILL), f"exit {code}: {self.words()}"
+        return code
+
+    def words(self) -> str:
+        """What it said beside its outcome."""
+        return self._err.read_text()
+
+    def printed(self) -> str:
+        """What it printed."""
+        return self._out.read_text()
+
+    def outcome(self) -> dict[str, list[Any]]:
+        """What it printed: for each item, what each of its deliveries came to."""
+        said: dict[str, list[Any]] = json.loads(self.printed())
+        return said
+
+
+class Stage:
+    """Everything one story of one example needs, and nothing that another one sees."""
+
+    def __init__(
+        self, name: str, destinations: tuple[type[Destination], ...], store: str, folder: Path
+    ) -> None:
+        self.name = name
+        self.store = store
+        self.folder = folder
+        self.destinations = {kind.name: kind(folder) for kind in destinations}
+        self._workers: list[Worker] = []
+
+    def __getitem__(self, name: str) -> Destination:
+        return self.destinations[name]
+
+    def start(
+        self,
+        *arguments: str,
+        program: list[str] | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Worker:
+        """Starts the example's `app.py`, or another program in its place."""
+        program = program or [str(EXAMPLES / self.name / "app.py")]
+        command = [sys.executable, *program, *arguments]
+        addresses = {VARIABLES[name]: one.address for name, one in self.destinations.items()}
+        inherited = {name: value for name, value in os.environ.items() if "SEMEL" not in name}
+        whole = {**inherited, **SHORT_TIMES, **addresses, "SEMEL_STORE": self.store}
+        worker = Worker(command, self.folder, {**whole, **(env or {})}, len(self._workers))
+        self._workers.append(worker)
+        return worker
+
+    def finish(self, *arguments: str) -> dict[str, list[Any]]:
+        """Starts it, lets it finish, and returns its outcome."""
+        worker = self.start(*arguments)
+        assert worker.end() == 0, worker.words()
+        return worker.outcome()
+
+    def refusal_of(self, *arguments: str) -> str:
+        """Runs a command of the example. Returns what it was refused with, or nothing."""
+        worker = self.start(*arguments)
+        return "" if worker.process.wait(PATIENCE_SECONDS) == 0 else worker.words()
+
+    def verify(self) -> None:
+        """Lets the command check every invariant of the store."""
+        worker = self.start("verify", "--json", program=["-m", "semel"])
+        assert worker.end() == 0, worker.words()
+        assert json.loads(worker.printed())["violations"] == []
+
+    def script(self, code: str) -> str:
+        """Runs a few lines beside the example's `app.py`, and returns what they print."""
+        folder = EXAMPLES / self.name
+        worker = self.start(
+            program=["-c", f"import sys; sys.path.insert(0, {str(folder)!r})\n{code}"]
+        )
+        assert worker.end() == 0, worker.words()
+        return worker.printed()
+
+    def arrivals(self) -> int:
+        """How many requests have reached any destination."""
+        return sum(one.book.arrival_count for one in self.destinations.values())
+
+    def count(self, destination: str, what: str, fact: str) -> Counter[Any]:
+        """How many effects of a kind there are, by one of their facts."""
+        lines = self[destination].book.lines("applied", what=what)
+        return Counter(line[fact] for line in lines)
+
+    def open(self) -> None:
+        for one in self.destinations.values():
+            one.start()
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+            worker.process.wait()
+        for one in self.destinations.values():
+            one.stop()
+
+
+@contextlib.contextmanager
+def on_stage(name: str, destinations: tuple[type[Destination], ...], kind: str) -> Iterator[Stage]:
+    """A stage that is gone afterwards, with its processes, its store and its files."""
+    with tempfile.TemporaryDirectory() as folder, new_store(kind, Path(folder)) as store:
+        stage = Stage(name, destinations, store, Path(folder))
+        stage.open()
+        try:
+            yield stage
+        finally:
+            stage.close()
+
+
+@contextlib.contextmanager
+def new_store(kind: str, folder: Path) -> Iterator[str]:
+    """The address of an empty store: a file, or a database of its own."""
+    if kind == "sqlite":
+        yield f"sqlite:{folder / 'semel.db'}"
+        return
+    server, name = postgres_server(), f"example_{uuid.uuid4().hex}"
+    administer(server, f"create database {name} template {template(server)}")
+    try:
+        yield database(server, name)
+    finally:
+        administer(server, f"drop database {name} with (force)")
+
+
+_template_lock = threading.Lock()
+_templates: dict[str, str] = {}
+
+
+def template(server: str) -> str:
+    """The name of a database with an empty store in it, made once: a copy of it costs less."""
+    with _template_lock:
+        if server not in _templates:
+            name = f"template_{uuid.uuid4().hex}"
+            administer(server, f"create database {name}")
+            command = [sys.executable, "-m", "semel", "--store", database(server, name), "migrate"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            _templates[server] = name
+        return _templates[server]
+
+
+def database(server: str, name: str) -> str:
+    """The address of a database."""
+    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+
+
+def administer(server: str, command: str) -> None:
+    """Creates and drops databases."""
+    import psycopg
+
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(command.encode())
+
+
+def postgres_server() -> str:
+    """The server of this test run. That there is none is a failure, unless somebody says so."""
+    server = os.environ.get(SERVER_VARIABLE)
+    if server:
+        return server
+    if os.environ.get(SKIP_VARIABLE) == "1":
+        pytest.skip(f"{SKIP_VARIABLE}=1")
+    pytest.fail(f"{SERVER_VARIABLE} names no server: run `cargo xtask postgres -- ...`")
