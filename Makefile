@@ -19,6 +19,7 @@ DENY := .tools/bin/cargo-deny
 # The Python side. Its environments, caches and reports lie below the workspace's folder, too.
 PY := crates/semel-py
 PY_CODE := $(PY)/python $(PY)/tests examples/python
+PY_TYPED := $(PY)/python examples/python
 PY_HOME := target/python
 PY_TOOLS := $(PY_HOME)/tools
 PY_TEST := $(PY_HOME)/test
@@ -110,7 +111,7 @@ python: types pytest ## check types; test the wheel in an environment of its own
 .PHONY: types
 types:
 	@scripts/venv $(PY_TEST) $(PY)/requirements/test.txt
-	@$(PY_TEST)/bin/mypy --config-file $(PY)/pyproject.toml --cache-dir $(PY_HOME)/mypy $(PY_CODE)
+	@$(PY_TEST)/bin/mypy --config-file $(PY)/pyproject.toml --cache-dir $(PY_HOME)/mypy $(PY_TYPED)
 	@$(PY_TEST)/bin/pyright --project $(PY) --pythonpath $(PY_TEST)/bin/python
 
 # PYTEST_ARGS="-k signal -x" chooses among them.

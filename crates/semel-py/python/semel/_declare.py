@@ -8,7 +8,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from . import _current, classify
 from ._contracts import Contract, Duration, Retry, again, optional_ms
@@ -38,7 +38,7 @@ class Declared(Generic[P, R]):
         if not callable(function):
             raise TypeError(f"a function is decorated, not {function!r}")
         self.function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.shape = Shape(function, self.takes_ctx)
         self.instance: Any = None
         functools.update_wrapper(self, function)
@@ -52,7 +52,8 @@ class Declared(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.instance is not None:
-            return self.function(self.instance, *args, **kwargs)  # type: ignore[arg-type]
+            bound: Callable[P, R] = functools.partial(cast(Any, self.function), self.instance)
+            return bound(*args, **kwargs)
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
@@ -149,7 +150,7 @@ class Effect(Declared[P, R]):
         on_doubt: Literal["wait", "continue"] = "wait",
         classify: Classifier | None = None,
     ) -> None:
-        action = action or getattr(function, "__name__", "effect").replace("_", "-")
+        action = action or str(getattr(function, "__name__", "effect")).replace("_", "-")
         super().__init__(function, action)
         names = self.shape.names
         self.contract = contract
@@ -195,7 +196,9 @@ class Effect(Declared[P, R]):
         """The key of a call, as the list of its parts: for `app.find` and `app.resolve`."""
         return self._key(self.shape.bind(args, kwargs))
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], str | None, str]:
+    def bind(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[str], str | None, str]:
         """The key of a call, the key to pass on if it is declared, and the input."""
         values = self.shape.bind(args, kwargs)
         self.shape.result.check()  # now, and not when there is a receipt already
@@ -262,7 +265,7 @@ def _decorate(
     """A decorator that may be used with and without parentheses."""
     if function is not None:
         return make(function, **options)
-    return lambda function: make(function, **options)
+    return functools.partial(make, **options)
 
 
 @overload
@@ -332,9 +335,10 @@ def effect(
 ) -> Callable[[Callable[P, R]], Effect[P, R]]:
     """Declares an effect: a call that must happen once per key.
 
-    `key` is a template over the parameters (`"{request_id}"`), a list of them, or a function: business
-    identifiers, never time, chance, attempt or a model's words. `fingerprint` names the parameters
-    that count: the same key with others is refused; leave out what a model words anew each time.
+    `key` is a template over the parameters (`"{request_id}"`), a list of them, or a function:
+    business identifiers, never time, chance, attempt or a model's words. `fingerprint` names the
+    parameters that count: the same key with others is refused; leave out what a model words anew
+    each time.
     `contract` says what the destination offers. The function returns the receipt, or raises
     `NotApplied` or `Refused`; of anything else nobody knows what happened.
 

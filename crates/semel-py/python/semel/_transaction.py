@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from . import _current
-from ._declare import Effect, Fingerprint
 from ._contracts import Contract
+from ._declare import Effect, Fingerprint
 from ._errors import SemelError, text
 from ._template import KeySource
 
@@ -69,8 +69,6 @@ def transaction(
 
     def decorate(function: Callable[..., R]) -> Transactional[P, R]:
         contract = Contract("transaction")
-        return Transactional(
-            function, action, key=key, fingerprint=fingerprint, contract=contract
-        )
+        return Transactional(function, action, key=key, fingerprint=fingerprint, contract=contract)
 
     return decorate
