@@ -5,6 +5,7 @@ from __future__ import annotations
 import smtplib
 import socket
 import threading
+from typing import ClassVar
 
 import pytest
 from classify_kit import happened, verdict

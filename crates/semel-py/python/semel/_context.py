@@ -77,7 +77,13 @@ class Signal:
         return f"Signal({self.name!r})"
 
 
-class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _Adapter = logging.LoggerAdapter  # Python 3.10 has no parameters for it
+
+
+class _QuietLogger(_Adapter):
     """Says nothing while the run is replayed: it was said before."""
 
     def __init__(self, port: RunPort) -> None:

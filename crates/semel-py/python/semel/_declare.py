@@ -20,6 +20,7 @@ from ._work import LookWork, SendWork
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 F = TypeVar("F")
 
 Exhausted = Literal["pause", "fail"]
@@ -27,14 +28,14 @@ Fingerprint = Sequence[str] | str | Callable[..., Any]
 Classifier = Callable[[BaseException], "NotApplied | Refused | None"]
 
 
-class Declared(Generic[P, R]):
+class Declared(Generic[P, R_co]):
     """A function with a declaration. Called, it is still the function."""
 
     name: str
     takes_ctx: bool | None = None
     """Whether the first parameter is not the caller's; by its name or annotation if not said."""
 
-    def __init__(self, function: Callable[P, R], name: str | None) -> None:
+    def __init__(self, function: Callable[P, R_co], name: str | None) -> None:
         if not callable(function):
             raise TypeError(f"a function is decorated, not {function!r}")
         self.function = function
@@ -50,9 +51,9 @@ class Declared(Generic[P, R]):
         bound.instance = instance
         return bound
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         if self.instance is not None:
-            bound: Callable[P, R] = functools.partial(cast(Any, self.function), self.instance)
+            bound: Callable[P, R_co] = functools.partial(cast(Any, self.function), self.instance)
             return bound(*args, **kwargs)
         return self.function(*args, **kwargs)
 
@@ -60,14 +61,14 @@ class Declared(Generic[P, R]):
         return f"<{type(self).__name__.lower()} {self.name}>"
 
 
-class Function(Declared[P, R]):
+class Function(Declared[P, R_co]):
     """A plain step: work whose value is recorded once. Before that it may run again."""
 
     is_model = False
 
     def __init__(
         self,
-        function: Callable[P, R],
+        function: Callable[P, R_co],
         name: str | None = None,
         retries: int | Retry | None = None,
         exhausted: Exhausted | None = None,
@@ -79,19 +80,19 @@ class Function(Declared[P, R]):
         self.no_retry = no_retry
 
 
-class Model(Function[P, R]):
+class Model(Function[P, R_co]):
     """A call of a model: a step with one recorded answer per run and request."""
 
     is_model = True
 
 
-class Workflow(Declared[P, R]):
+class Workflow(Declared[P, R_co]):
     """A workflow: an async function of a context and its input."""
 
     takes_ctx = True
 
     def __init__(
-        self, function: Callable[P, R], name: str | None = None, exhausted: Exhausted = "pause"
+        self, function: Callable[P, R_co], name: str | None = None, exhausted: Exhausted = "pause"
     ) -> None:
         super().__init__(function, name)
         if not self.shape.is_async:
@@ -129,12 +130,12 @@ class Workflow(Declared[P, R]):
         return self.shape.arguments(values)
 
 
-class Effect(Declared[P, R]):
+class Effect(Declared[P, R_co]):
     """A call that changes or charges the outside world: once per key."""
 
     def __init__(
         self,
-        function: Callable[P, R],
+        function: Callable[P, R_co],
         action: str | None = None,
         *,
         key: KeySource,
@@ -230,10 +231,10 @@ class Effect(Declared[P, R]):
             return "not_applied"
         return "refused" if isinstance(found, Refused) else "unknown"
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         app = _current.app()
         bound = self.bind(args, kwargs)
-        result: R = app.call_effect(self, *bound)
+        result: R_co = app.call_effect(self, *bound)
         return result
 
 

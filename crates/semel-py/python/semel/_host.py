@@ -236,9 +236,10 @@ def _refuse_later(inbox: Inbox, job: int, work: Work, later: Any) -> None:
         later.close()
     words = "its function is no `async def`, but returned something to await"
     work.fail(inbox, job, TypeError(words))
+    inbox.flush()
 
 
-_SLICE_MS = 100
+SLICE_MS = 100
 """How long a blocked thread sleeps at a time: between two, Python looks at its signals."""
 
 
@@ -264,10 +265,10 @@ def ask_blocking(begin: Begin, timeout: float | None = None) -> Any:
                 elif kind == "transact":
                     _, work, transaction = parts
                     work.run(transaction)
-            left = _SLICE_MS if until is None else int((until - time.monotonic()) * 1000) + 1
+            left = SLICE_MS if until is None else int((until - time.monotonic()) * 1000) + 1
             if left <= 0:
                 raise TimedOut(f"no answer within {timeout} s")
-            inbox.wait(min(left, _SLICE_MS))
+            inbox.wait(min(left, SLICE_MS))
     finally:
         asked.cancel()
         inbox.close()
