@@ -12,7 +12,6 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg import sql
-
 from semel import Semel
 
 SERVER = "SEMEL_TEST_POSTGRES"

@@ -19,7 +19,6 @@ from postgres_kit import Ledger
 from psycopg import Connection
 from psycopg.rows import dict_row
 from pydantic import BaseModel
-
 from semel import Semel, SemelError, transaction
 
 ran: list[str] = []

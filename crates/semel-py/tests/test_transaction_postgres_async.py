@@ -11,7 +11,6 @@ import pytest
 from postgres_kit import Ledger
 from psycopg import AsyncConnection, Connection
 from pydantic import BaseModel
-
 from semel import AsyncSemel, SemelError, transaction
 
 ran: list[str] = []

@@ -94,7 +94,9 @@ class App:
             inbox, token, effect.declaration, key, input, work
         )
 
-    def offer_on(self, host: Host, workflow: Workflow[..., Any], release: str | None = None) -> None:
+    def offer_on(
+        self, host: Host, workflow: Workflow[..., Any], release: str | None = None
+    ) -> None:
         """Lets the thread of this host work on runs of the workflow."""
         known = self._offered.get(workflow.name)
         if known is workflow:

@@ -45,8 +45,8 @@ class Host:
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
         self._is_flushing = False
         # Weak: a loop must not keep alive what keeps its own inbox open.
-        this = weakref.ref(self)
-        loop.add_reader(self.inbox.fileno(), lambda: (host := this()) and host.read())
+        this: weakref.ref[Host] = weakref.ref(self)
+        loop.add_reader(self.inbox.fileno(), _read, this)
 
     @staticmethod
     def of(loop: asyncio.AbstractEventLoop) -> Host:
@@ -196,6 +196,12 @@ class Host:
             _hosts.pop(loop, None)
 
 
+def _read(this: weakref.ref[Host]) -> None:
+    host = this()
+    if host is not None:
+        host.read()
+
+
 _HANDLERS: dict[str, Callable[..., None]] = {
     "told": Host._on_told,
     "begin": Host._on_begin,
@@ -210,7 +216,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
 
 
 def do_here(inbox: Inbox, job: int, work: Work, argument: Any) -> Any:
-    """Does a piece of sync work in this thread. Returns what is to be awaited still, if anything."""
+    """Does a piece of sync work in this thread. Returns what is still to await, if anything."""
     try:
         value = work.begin(argument)
         if inspect.isawaitable(value):

@@ -80,7 +80,8 @@ class Transactional(Effect[P, R]):
         """Calls the function with a transaction and the stored input."""
         args, kwargs = self.shape.arguments(self.shape.load(input))
         before = (transaction,) if self.instance is None else (self.instance, transaction)
-        return self.function(*before, *args, **kwargs)
+        function: Any = self.function  # whose first parameter is not the caller's
+        return function(*before, *args, **kwargs)
 
 
 def _unsupported(detail: str) -> SemelError:
