@@ -1,5 +1,7 @@
 //! The house rules that neither compiler nor clippy checks. Each is a function over the sources.
 
+mod python;
+
 use std::collections::BTreeSet;
 
 use crate::tree::Source;
@@ -42,6 +44,7 @@ pub(crate) struct Findings {
 pub(crate) fn check(sources: &[Source]) -> Findings {
     let mut findings = Findings::default();
     check_file_length(sources, &mut findings);
+    findings.problems.extend(python::check(sources));
     let checks = [
         check_columns,
         check_serde,
@@ -56,7 +59,7 @@ pub(crate) fn check(sources: &[Source]) -> Findings {
 }
 
 fn check_file_length(sources: &[Source], findings: &mut Findings) {
-    for source in sources.iter().filter(|source| is_rust(source)) {
+    for source in sources.iter().filter(|source| is_rust(source) || python::is_python(source)) {
         let path = &source.path;
         let count = source.text.lines().count();
         if count > FILE_LINES_MAX {
@@ -245,6 +248,8 @@ mod tests {
         assert_eq!(length("crates/a/src/b.rs", 401), (warned, vec![]));
         let refused = vec!["xtask/src/b.rs: 801 lines, over 800".to_owned()];
         assert_eq!(length("xtask/src/b.rs", 801), (vec![], refused));
+        let refused = vec!["crates/a/python/b.py: 801 lines, over 800".to_owned()];
+        assert_eq!(length("crates/a/python/b.py", 801), (vec![], refused));
         assert_eq!(length("docs/a.md", 801), (vec![], vec![]));
     }
 
@@ -349,11 +354,13 @@ mod tests {
             source("README.md", &format!("exactly once, see {}me", HOMES[0])),
             source("crates/semel-core/src/key.rs", &bad.repeat(801)),
             source("crates/semel-core/src/run.rs", "#[derive(Serialize)]"),
+            source("crates/semel-py/requirements/test.txt", "pytest>=9"),
         ];
         let problems = super::check(&sources).problems;
-        for part in
-            ["over 800", "over 100", "serde", "anyhow", "refusal", "expect", "machine", "once"]
-        {
+        for part in [
+            "over 800", "over 100", "serde", "anyhow", "refusal", "expect", "machine", "once",
+            "pin",
+        ] {
             assert!(problems.iter().any(|problem| problem.contains(part)), "no {part}");
         }
     }

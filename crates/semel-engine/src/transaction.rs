@@ -7,7 +7,7 @@ use semel_core::code::Code;
 use semel_core::effect::{self, Begin, Decision, Ground, Permit, Refusal, Why};
 use semel_core::json::Json;
 use semel_core::record::{Contract, Effect};
-use semel_store::postgres::{Outcome, Postgres, Ruling};
+use semel_store::postgres::{Outcome, Postgres, Ruling, Wire};
 use semel_store::sqlite::{Sqlite, TransactionError, Work};
 use tokio_postgres::Transaction;
 
@@ -63,19 +63,20 @@ impl Engine {
 
     /// Runs `work` within a transaction of the user's own, on the ledger's database. The user
     /// commits rows and receipt together, or neither.
-    pub async fn transaction_within<F>(
+    pub async fn transaction_within<W, F>(
         &self,
         ask: Begin,
-        transaction: &Transaction<'_>,
+        wire: &W,
         work: F,
     ) -> Result<Json, Error>
     where
-        F: AsyncFnOnce(&Transaction<'_>, &Permit) -> Result<Json, String>,
+        W: Wire,
+        F: AsyncFnOnce(&W, &Permit) -> Result<Json, String>,
     {
         let postgres = self.postgres()?;
         let ask = self.prepared(ask);
         let rule = |stored: Option<&Effect>, ground: &Ground| rule(stored, &ask, ground);
-        match postgres.within(transaction, &ask.address, rule, work).await? {
+        match postgres.within(wire, &ask.address, rule, work).await? {
             // Nobody is told before the user has committed.
             Outcome::Done(receipt, _) => Ok(receipt),
             Outcome::Answer(answer) => answer,
@@ -102,8 +103,9 @@ impl Engine {
         match &self.inner.own {
             Own::Sqlite(sqlite) => Ok(sqlite.clone()),
             Own::Postgres(_) => Err(unsupported(
-                "this store is on Postgres: its transactions are \
-                 `run_on_postgres` and `within`",
+                "this store is on Postgres: a transaction runs on a connection of yours, which you \
+                 commit. Python: `function.on(connection)(…)` with psycopg; Rust: `within`, or \
+                 `run_on_postgres`",
             )),
             Own::Nothing => Err(unsupported(NOT_HERE)),
         }
@@ -112,7 +114,10 @@ impl Engine {
     pub(crate) fn postgres(&self) -> Result<Arc<Postgres>, Error> {
         match &self.inner.own {
             Own::Postgres(postgres) => Ok(postgres.clone()),
-            Own::Sqlite(_) => Err(unsupported("this store is on SQLite: its transaction is `run`")),
+            Own::Sqlite(_) => Err(unsupported(
+                "this store is on SQLite: a transaction runs through Semel's own handle. Python: \
+                 `function(…)`; Rust: `run`",
+            )),
             Own::Nothing => Err(unsupported(NOT_HERE)),
         }
     }

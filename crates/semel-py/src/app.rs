@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use semel::{Action, Code, Error, Json, Namespace, Semel};
-use semel_core::effect::{Person, Resolution};
+use semel_core::effect::{Permit, Person, Resolution};
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::wire::effect_view;
@@ -17,6 +17,7 @@ use crate::handle::Handle;
 use crate::job::doer;
 use crate::mailbox::{Asked, Inbox, Told};
 use crate::process::{Ours, runtime};
+use crate::within::PythonWire;
 use crate::{body, transaction};
 
 /// A ledger. Closed by `close`, or when it is collected.
@@ -128,6 +129,27 @@ impl App {
         let work = transaction::work(inbox.mailbox(), Arc::new(function));
         inbox.ask(token, async move {
             let receipt = engine.transaction(transaction::begin(call), work).await?;
+            Ok(Told::Text(receipt.text().to_owned()))
+        })
+    }
+
+    /// Performs an effect that is rows in a transaction of the caller's, on the ledger's Postgres.
+    /// Statements for its connection, and the turn of its function, come into the inbox.
+    fn transact_within(
+        &self,
+        inbox: &Inbox,
+        token: u64,
+        declaration: &Declaration,
+        key: Vec<String>,
+        input: String,
+    ) -> PyResult<Asked> {
+        let engine = self.semel()?.engine().clone();
+        let call = declaration.call(&self.namespace, &key, None, input)?;
+        let wire = PythonWire::new(inbox.mailbox());
+        inbox.ask(token, async move {
+            let work = async |wire: &PythonWire, permit: &Permit| wire.work(permit).await;
+            let ask = transaction::begin(call);
+            let receipt = engine.transaction_within(ask, &wire, work).await?;
             Ok(Told::Text(receipt.text().to_owned()))
         })
     }

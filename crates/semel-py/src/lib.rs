@@ -18,6 +18,7 @@ mod open;
 mod port;
 mod process;
 mod transaction;
+mod within;
 
 use std::ffi::OsString;
 
@@ -83,6 +84,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<port::RunPort>()?;
     module.add_class::<job::SendIntent>()?;
     module.add_class::<transaction::Transaction>()?;
+    module.add_class::<within::Asking>()?;
+    module.add_class::<within::Within>()?;
     module.add_function(wrap_pyfunction!(cli, module)?)?;
     module.add_function(wrap_pyfunction!(classify_status, module)?)?;
     module.add_function(wrap_pyfunction!(duration_ms, module)?)?;

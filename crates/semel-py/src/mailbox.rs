@@ -21,6 +21,7 @@ use crate::job::{Reply, SendIntent};
 use crate::port::{RunPort, Turn};
 use crate::process::runtime;
 use crate::transaction::Transaction;
+use crate::within::{Asking, Within};
 
 /// A function of Python. It is only ever called by a thread of Python.
 pub(crate) type Function = Arc<Py<PyAny>>;
@@ -63,6 +64,10 @@ pub(crate) enum Message {
         function: Function,
         transaction: Transaction,
     },
+    /// A statement for the connection that the caller has handed in.
+    Ask(Asking),
+    /// The turn of the caller's function on that connection.
+    Work(Within),
     /// Nobody waits for the job any more, and it has to end.
     Abort {
         job: u64,
@@ -215,6 +220,8 @@ impl Message {
             Message::Begin { .. }
             | Message::Advance { .. }
             | Message::Drop { .. }
+            | Message::Ask(_)
+            | Message::Work(_)
             | Message::Abort { .. }
             | Message::Told { .. } => None,
         }
@@ -245,6 +252,8 @@ impl Message {
             Message::Transact { job, function, transaction } => {
                 ("transact", job, function.bind(py), Py::new(py, transaction)?).into_pyobject(py)
             }
+            Message::Ask(asking) => ("ask", Py::new(py, asking)?).into_pyobject(py),
+            Message::Work(within) => ("work", Py::new(py, within)?).into_pyobject(py),
             Message::Abort { job } => ("abort", job).into_pyobject(py),
             Message::Told { token, told: Ok(told) } => {
                 let value = told.into_python(py)?;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -39,7 +39,7 @@ def patience_s() -> float:
 
 
 @contextmanager
-def in_a_hurry() -> Iterator[None]:
+def in_a_hurry() -> Generator[None, None, None]:
     """For a wait that has to end by itself."""
     _patience_s.append(0.3)
     try:

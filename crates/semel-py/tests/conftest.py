@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from semel import Semel
 
 # The destinations of the examples.

@@ -21,7 +21,7 @@ import socket
 import struct
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 STATUS_BODY = {"error": {"type": "invalid_request_error", "message": "by the script"}}
 
@@ -99,8 +99,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def provider(self) -> Provider:
-        provider: Provider = self.server.provider  # type: ignore[attr-defined]
-        return provider
+        server: Any = self.server
+        return cast(Provider, server.provider)
 
     def handle_one_request(self) -> None:
         if self.provider.next_word_is_slam():
@@ -170,7 +170,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.connection.close()
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Keeps the tests' output to the tests."""
 
 
@@ -189,7 +189,7 @@ class FullBacklog:
         self._listener.bind(("127.0.0.1", 0))
         self._listener.listen(0)
         address = self._listener.getsockname()
-        self._waiting = []
+        self._waiting: list[socket.socket] = []
         for _ in range(4):
             waiting = socket.socket()
             waiting.setblocking(False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import boto3
@@ -16,7 +15,7 @@ ITEM: Any = {"id": {"S": "1"}}
 
 
 @pytest.fixture(autouse=True)
-def nobodys_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def nobodys_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """No credentials of whoever runs the tests, and no waits between two tries."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
@@ -24,7 +23,6 @@ def nobodys_machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("AWS_CONFIG_FILE", "/dev/null")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
-    yield
 
 
 def put(url: str, tries: int = 1, **options: Any) -> None:

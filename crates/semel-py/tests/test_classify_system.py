@@ -128,8 +128,10 @@ def tls_server(tmp_path: Path) -> Iterator[str]:
     """A server with a certificate that nobody trusts."""
     certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-        + ["-subj", "/CN=localhost", "-out", str(certificate), "-keyout", str(key)],
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"),
+            *("-subj", "/CN=localhost", "-out", str(certificate), "-keyout", str(key)),
+        ],
         check=True,
         capture_output=True,
     )

@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from conftest import World
-
 import semel
+from conftest import World
 from semel import Effect, InputChanged, NotConfigured, Semel, SemelError, effect, native_key
 
 
@@ -201,9 +200,7 @@ def test_a_fingerprint_that_says_nothing_is_the_same_each_time(app: Semel, world
     assert create("1", "a") == create("1", "b") == {"number": 1}
 
 
-@pytest.mark.parametrize(
-    "fingerprint", [["nobody"], "nobody", "{nobody}", lambda nobody: nobody]
-)
+@pytest.mark.parametrize("fingerprint", [["nobody"], "nobody", "{nobody}", lambda nobody: nobody])
 def test_a_fingerprint_of_no_parameter_is_refused_at_decoration(fingerprint: Any) -> None:
     with pytest.raises(SemelError) as caught:
         ticket(World(), fingerprint=fingerprint)

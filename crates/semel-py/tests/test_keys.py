@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from conftest import Script, World
 from pydantic import BaseModel
-
 from semel import Effect, Semel, SemelError, effect, keys
 
 
@@ -81,7 +80,9 @@ def test_req_k11_what_a_key_may_be_made_of(key: Any, given: Any, want: list[str]
     assert one_place(key).key_of(given) == want
 
 
-@pytest.mark.parametrize("template", ["{a}:{b}", "{a}{b}", "{a} and {b}", ["{a}:{b}"], ["{a}-{b}", "x"]])
+@pytest.mark.parametrize(
+    "template", ["{a}:{b}", "{a}{b}", "{a} and {b}", ["{a}:{b}"], ["{a}-{b}", "x"]]
+)
 def test_several_places_are_unambiguous(template: Any) -> None:
     key_of: Callable[..., list[str]] = two_places(template).key_of
     pairs = [("a:b", "c"), ("a", "b:c"), ("ab", "c"), ("a", "bc"), ("a-b", "c"), ("a", "b-c")]

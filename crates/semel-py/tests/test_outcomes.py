@@ -7,9 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from conftest import Script, Site, World
-
 import semel
+from conftest import Script, Site, World
 from semel import (
     Effect,
     InDoubt,

@@ -11,10 +11,9 @@ from decimal import Decimal
 from typing import Any, Literal, NamedTuple, Optional, TypedDict, Union
 
 import pytest
+import semel
 from conftest import World
 from pydantic import BaseModel, field_validator
-
-import semel
 from semel import InDoubt, InputChanged, Semel, SemelError, effect
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+import semel
 from conftest import Script, World
 from pydantic import BaseModel
-
-import semel
 from semel import (
     Semel,
     SemelError,
@@ -386,5 +385,3 @@ def test_large_values(any_app: Semel) -> None:
     with pytest.raises(SemelError) as caught:
         any_app.start(large, 2**20 + 1).result(timeout=20)
     assert caught.value.code in ("input_invalid", "step_failed", "run_paused")
-
-

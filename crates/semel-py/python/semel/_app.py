@@ -8,8 +8,8 @@ import getpass
 import json
 import threading
 import weakref
-from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Coroutine, Generator
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from . import _current, _native
 from ._codec import Codec, codec
@@ -94,7 +94,9 @@ class App:
             inbox, token, effect.declaration, key, input, work
         )
 
-    def offer_on(self, host: Host, workflow: Workflow[..., Any], release: str | None = None) -> None:
+    def offer_on(
+        self, host: Host, workflow: Workflow[..., Any], release: str | None = None
+    ) -> None:
         """Lets the thread of this host work on runs of the workflow."""
         known = self._offered.get(workflow.name)
         if known is workflow:
@@ -194,6 +196,25 @@ class Semel(App):
         """Works on runs of this workflow, whoever starts them."""
         self.offer_on(self.home(), workflow, release)
 
+    @overload
+    def start(
+        self,
+        workflow: Workflow[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        key: Key | None = None,
+        deadline: Duration | None = None,
+        replay_window: Duration | None = None,
+        **kwargs: Any,
+    ) -> RunHandle[T]: ...
+    @overload
+    def start(
+        self,
+        workflow: str,
+        *args: Any,
+        key: Key | None = None,
+        deadline: Duration | None = None,
+        replay_window: Duration | None = None,
+    ) -> RunHandle[Any]: ...
     def start(
         self,
         workflow: Workflow[..., Any] | str,
@@ -311,6 +332,25 @@ class AsyncSemel(App):
         await self.open()
         self.offer_on(self.host, workflow, release)
 
+    @overload
+    async def start(
+        self,
+        workflow: Workflow[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        key: Key | None = None,
+        deadline: Duration | None = None,
+        replay_window: Duration | None = None,
+        **kwargs: Any,
+    ) -> AsyncRunHandle[T]: ...
+    @overload
+    async def start(
+        self,
+        workflow: str,
+        *args: Any,
+        key: Key | None = None,
+        deadline: Duration | None = None,
+        replay_window: Duration | None = None,
+    ) -> AsyncRunHandle[Any]: ...
     async def start(
         self,
         workflow: Workflow[..., Any] | str,

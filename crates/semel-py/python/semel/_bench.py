@@ -53,9 +53,12 @@ def bench(arguments: list[str]) -> int:
     # Only a server that this very line names: a measurement must not land where a team works.
     server = options.store if "--store" in arguments else None
     if server is not None and not server.startswith("postgres"):
-        print("error: without --store it measures on SQLite, with one on that Postgres", file=sys.stderr)
+        print(
+            "error: without --store it measures on SQLite, with one on that Postgres",
+            file=sys.stderr,
+        )
         return 2
-    results = []
+    results: list[dict[str, Any]] = []
     for at_once in _AT_ONCE:
         print(f"bench: {at_once} at once, {options.seconds:g} s …", file=sys.stderr)
         results.append(_measure(server, at_once, options.seconds))

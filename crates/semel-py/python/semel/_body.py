@@ -35,7 +35,7 @@ class BodyLoop(asyncio.AbstractEventLoop):
         self.foreign: str | None = None
         """What the code reached for that it may not have."""
 
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., Any], *args: Any, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
@@ -137,7 +137,8 @@ class Body:
         self.app = app
         self.workflow = workflow
         self.port = port
-        self.loop = BodyLoop(lambda: port.now_ms() / 1000)
+        # The methods that it lacks are refused by name, see above.
+        self.loop = BodyLoop(lambda: port.now_ms() / 1000)  # type: ignore[abstract]
         self._waiters = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[str | None]] = {}
         self._task: asyncio.Task[Any] | None = None
@@ -208,9 +209,9 @@ class Body:
         if task is None or not task.done():
             self.port.rest()
             return
-        error = asyncio.CancelledError() if task.cancelled() else task.exception()
-        if error is not None:
-            self._fail(error)
+        failure = asyncio.CancelledError() if task.cancelled() else task.exception()
+        if failure is not None:
+            self._fail(failure)
             return
         try:
             self.port.finish(self.workflow.shape.result.dump(task.result()))

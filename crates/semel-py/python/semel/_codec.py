@@ -36,10 +36,10 @@ class Codec:
     def _is_listed(self) -> bool:
         """Whether it is written as a list of one: dataclasses and typed dictionaries take our
         settings over from what they are in, and from nowhere else."""
-        kind = self.annotation
+        kind: Any = self.annotation
         if not isinstance(kind, type) or hasattr(kind, "__pydantic_config__"):
             return False
-        return is_dataclass(kind) or typing.is_typeddict(kind)
+        return is_dataclass(kind) or typing.is_typeddict(self.annotation)
 
     @functools.cached_property
     def _adapter(self) -> Any:
@@ -53,7 +53,7 @@ class Codec:
         kind = _modern(self.annotation)
         try:
             if self._is_listed:
-                return TypeAdapter(list[kind], config=config)
+                return TypeAdapter[Any](types.GenericAlias(list, kind), config=config)  # type: ignore[arg-type]
             return TypeAdapter(kind, config=config)
         except PydanticUserError as error:
             if error.code == "type-adapter-config-unused":
@@ -124,8 +124,10 @@ def _modern(annotation: Any) -> Any:
         from typing_extensions import NotRequired, TypedDict
 
         members = {
-            name: _modern(kind) if name in annotation.__required_keys__ else NotRequired[_modern(kind)]
-            for name, kind in typing.get_type_hints(annotation).items()
+            name: kind if name in annotation.__required_keys__ else NotRequired[kind]
+            for name, kind in (
+                (name, _modern(kind)) for name, kind in typing.get_type_hints(annotation).items()
+            )
         }
         return TypedDict(annotation.__name__, members)  # type: ignore[operator]
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
@@ -160,7 +162,7 @@ def hints(function: Callable[..., Any]) -> Mapping[str, Any]:
         function = function.func
     if not hasattr(function, "__annotations__"):
         # An object that can be called: its annotations are where it is called.
-        function = getattr(type(function), "__call__", function)
+        function = getattr(type(function), "__call__", function)  # noqa: B004
     try:
         return typing.get_type_hints(function, include_extras=True)
     except NameError as error:

@@ -21,7 +21,7 @@ Command = Callable[[list[str]], int]
 
 def python_command(arguments: list[str]) -> Command | None:
     """The command of ours that a line asks for, if it does."""
-    words = [word for word in _without_options(arguments)]
+    words = _without_options(arguments)
     if words[:1] == ["worker"]:
         return work
     if words[:2] == ["bench", "python"]:
@@ -96,12 +96,17 @@ def _work(options: argparse.Namespace) -> int:
 
     module = load(options.app)
     found: list[Any] = list(vars(module).values())
-    workflows = {one.name: one for one in found if isinstance(one, Workflow)}
-    found.extend(one.declared for one in found if isinstance(one, Tool))
-    effects = {
+    workflows: dict[str, Workflow[..., Any]] = {
+        one.name: one for one in found if isinstance(one, Workflow)
+    }
+    offered: list[Tool[..., Any]] = [one for one in found if isinstance(one, Tool)]
+    found.extend(one.declared for one in offered)
+    effects: dict[str, Effect[..., Any]] = {
         one.action: one
         for one in found
-        if isinstance(one, Effect) and not isinstance(one, Transactional) and not one.shape.is_method
+        if isinstance(one, Effect)
+        and not isinstance(one, Transactional)
+        and not one.shape.is_method
     }
     if not workflows and not effects:
         print(f"error: {options.app} declares no workflow and no effect", file=sys.stderr)
@@ -174,7 +179,7 @@ def _reload(arguments: list[str], app: Path) -> int:
 
 def _stamps(app: Path) -> dict[str, int]:
     """When each Python file beside the app was last written."""
-    stamps = {}
+    stamps: dict[str, int] = {}
     for path in app.resolve().parent.rglob("*.py"):
         try:
             stamps[str(path)] = path.stat().st_mtime_ns

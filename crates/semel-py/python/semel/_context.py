@@ -11,15 +11,13 @@ import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, MutableMapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from . import _current
 from ._codec import Codec, codec
-from ._contracts import Duration, again, milliseconds, optional_ms
-from ._declare import Declared, Effect, Function, Model, Workflow
+from ._contracts import Duration, milliseconds, optional_ms
+from ._declare import Declared, Effect, Function, Workflow
 from ._errors import InDoubt, SemelError, TimedOut
-from ._native import Again
-from ._shape import Shape
 from ._transaction import Transactional
 from ._work import StepWork
 
@@ -30,16 +28,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 T = TypeVar("T")
-I = TypeVar("I")
-
-_USUAL: Again | None = None
-
-
-def _usual() -> Again:
-    global _USUAL
-    if _USUAL is None:
-        _USUAL = again(None)
-    return _USUAL
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -73,9 +62,9 @@ class Signal:
         self.payload = payload
 
     def __getattr__(self, member: str) -> Any:
-        payload = self.__dict__.get("payload")
+        payload: Any = self.__dict__.get("payload")
         if isinstance(payload, dict) and member in payload:
-            return payload[member]
+            return cast(Any, payload)[member]
         # Not by `self.name`: while it is copied there is none, and this would be asked again.
         name = self.__dict__.get("name")
         raise AttributeError(f"the signal {name!r} has no member {member!r}")
@@ -90,7 +79,13 @@ class Signal:
         return f"Signal({self.name!r})"
 
 
-class _QuietLogger(logging.LoggerAdapter[logging.Logger]):
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _Adapter = logging.LoggerAdapter  # Python 3.10 has no parameters for it
+
+
+class _QuietLogger(_Adapter):
     """Says nothing while the run is replayed: it was said before."""
 
     def __init__(self, port: RunPort) -> None:
@@ -119,6 +114,29 @@ class WorkflowContext:
         self._port = port = body.port
         self._step = StepContext(body.app, port.run_id, port.key, port.workflow)
 
+    # Those with `step_id` come first: to the others it would be an argument of the function.
+    @overload
+    def step(
+        self, fn: Callable[..., Awaitable[T]], /, *args: Any, step_id: str | None, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self, fn: Callable[..., T], /, *args: Any, step_id: str | None, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self,
+        name: str,
+        fn: Callable[..., Awaitable[T]],
+        /,
+        *args: Any,
+        step_id: str | None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self, name: str, fn: Callable[..., T], /, *args: Any, step_id: str | None, **kwargs: Any
+    ) -> Coroutine[Any, Any, T]: ...
     @overload
     def step(
         self,
@@ -146,28 +164,19 @@ class WorkflowContext:
     ) -> Coroutine[Any, Any, T]: ...
     @overload
     def step(
-        self, fn: Callable[..., Awaitable[T]], /, *args: Any, step_id: str | None, **kwargs: Any
-    ) -> Coroutine[Any, Any, T]: ...
-    @overload
-    def step(
-        self, fn: Callable[..., T], /, *args: Any, step_id: str | None, **kwargs: Any
-    ) -> Coroutine[Any, Any, T]: ...
-    @overload
-    def step(
         self, name: str, fn: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, T]: ...
     @overload
     def step(
         self, name: str, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
     ) -> Coroutine[Any, Any, T]: ...
-    def step(
-        self, fn: Any, /, *args: Any, step_id: str | None = None, **kwargs: Any
-    ) -> Coroutine[Any, Any, Any]:
+    def step(self, fn: Any, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
         """Does one step, once: a function, a model call or an effect; its declaration says which.
 
         What it returns is recorded; a replay gets the record. `step_id` names the step explicitly,
         instead of by its function and how many came before. An undeclared callable is a plain step,
         named by its own name or by a text before it: `ctx.step("fetch", lambda: …)`."""
+        step_id: str | None = kwargs.pop("step_id", None)
         name = None
         if isinstance(fn, str):
             name, fn, args = fn, args[0], args[1:]
@@ -178,9 +187,11 @@ class WorkflowContext:
         if isinstance(fn, Transactional):
             fn.refuse_in_run()
         if isinstance(fn, Effect):
-            id = self._port.command_id(name or fn.name, step_id)
-            return self._effect(id, fn, *fn.bind(args, kwargs))
-        declared = fn if isinstance(fn, Function) else _undeclared(fn, name)
+            effect = cast(Effect[..., Any], fn)
+            id = self._port.command_id(name or effect.name, step_id)
+            return self._effect(id, effect, *effect.bind(args, kwargs))
+        is_declared = isinstance(fn, Function)
+        declared = cast(Function[..., Any], fn) if is_declared else _undeclared(fn, name)
         id = self._port.command_id(name or declared.name, step_id)
         request = None
         if declared.is_model:
@@ -221,9 +232,7 @@ class WorkflowContext:
         waiter, answer = self._body.wait()
         app, step = self._body.app, self._step
         send, look = effect.send_work(app, step), effect.look_work(app, step)
-        self._port.effect(
-            waiter, id, effect.declaration, key, downstream_key, input, send, look
-        )
+        self._port.effect(waiter, id, effect.declaration, key, downstream_key, input, send, look)
         try:
             return _load(effect.shape.result, await answer)
         except InDoubt as doubt:
@@ -267,7 +276,8 @@ class WorkflowContext:
         type: Any = None,
         step_id: str | None = None,
     ) -> Coroutine[Any, Any, Any]:
-        """Waits for a signal of this name. One that came early is there at once; each is taken once.
+        """Waits for a signal of this name. One that came early is there at once; each is
+        taken once.
 
         Returns a `Signal` whose attributes are the members of the payload, or the payload as a
         `type`. Raises `TimedOut`, a `TimeoutError`, when none came in time. `metadata` is shown to
@@ -286,14 +296,16 @@ class WorkflowContext:
             raise TimedOut(f"no signal {name!r} came in time")
         return Signal(name, json.loads(payload)) if type is None else codec(type).load(payload)
 
-    async def gather(self, *awaitables: Awaitable[Any], return_exceptions: bool = False) -> list[Any]:
+    async def gather(
+        self, *awaitables: Awaitable[Any], return_exceptions: bool = False
+    ) -> list[Any]:
         """Waits for all, at once. The results are in the order of the awaitables."""
         return list(await asyncio.gather(*awaitables, return_exceptions=return_exceptions))
 
     async def map(
         self,
-        fn: Callable[[I], Awaitable[T]] | Callable[[I], T],
-        items: Iterable[I],
+        fn: Callable[[Item], Awaitable[T]] | Callable[[Item], T],
+        items: Iterable[Item],
         *,
         max_concurrency: int = 10,
     ) -> list[T]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _chosen: ContextVar[App | None] = ContextVar("semel_app", default=None)
 _before: ContextVar[tuple[App | None, ...]] = ContextVar("semel_app_before", default=())
-"""What was chosen around each `with app:` that is open. Not kept in the Semel: threads share that."""
+"""What was chosen around each open `with app:`. Not kept in the Semel: threads share that."""
 _step: ContextVar[StepContext | None] = ContextVar("semel_step", default=None)
 _open: weakref.WeakSet[App] = weakref.WeakSet()
 

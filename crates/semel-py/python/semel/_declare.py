@@ -8,7 +8,7 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from . import _current, classify
 from ._contracts import Contract, Duration, Retry, again, optional_ms
@@ -20,6 +20,7 @@ from ._work import LookWork, SendWork
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 F = TypeVar("F")
 
 Exhausted = Literal["pause", "fail"]
@@ -27,18 +28,18 @@ Fingerprint = Sequence[str] | str | Callable[..., Any]
 Classifier = Callable[[BaseException], "NotApplied | Refused | None"]
 
 
-class Declared(Generic[P, R]):
+class Declared(Generic[P, R_co]):
     """A function with a declaration. Called, it is still the function."""
 
     name: str
     takes_ctx: bool | None = None
     """Whether the first parameter is not the caller's; by its name or annotation if not said."""
 
-    def __init__(self, function: Callable[P, R], name: str | None) -> None:
+    def __init__(self, function: Callable[P, R_co], name: str | None) -> None:
         if not callable(function):
             raise TypeError(f"a function is decorated, not {function!r}")
         self.function = function
-        self.name = name or getattr(function, "__name__", type(function).__name__)
+        self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.shape = Shape(function, self.takes_ctx)
         self.instance: Any = None
         functools.update_wrapper(self, function)
@@ -50,23 +51,24 @@ class Declared(Generic[P, R]):
         bound.instance = instance
         return bound
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         if self.instance is not None:
-            return self.function(self.instance, *args, **kwargs)  # type: ignore[arg-type]
+            bound: Callable[P, R_co] = functools.partial(cast(Any, self.function), self.instance)
+            return bound(*args, **kwargs)
         return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} {self.name}>"
 
 
-class Function(Declared[P, R]):
+class Function(Declared[P, R_co]):
     """A plain step: work whose value is recorded once. Before that it may run again."""
 
     is_model = False
 
     def __init__(
         self,
-        function: Callable[P, R],
+        function: Callable[P, R_co],
         name: str | None = None,
         retries: int | Retry | None = None,
         exhausted: Exhausted | None = None,
@@ -78,19 +80,19 @@ class Function(Declared[P, R]):
         self.no_retry = no_retry
 
 
-class Model(Function[P, R]):
+class Model(Function[P, R_co]):
     """A call of a model: a step with one recorded answer per run and request."""
 
     is_model = True
 
 
-class Workflow(Declared[P, R]):
+class Workflow(Declared[P, R_co]):
     """A workflow: an async function of a context and its input."""
 
     takes_ctx = True
 
     def __init__(
-        self, function: Callable[P, R], name: str | None = None, exhausted: Exhausted = "pause"
+        self, function: Callable[P, R_co], name: str | None = None, exhausted: Exhausted = "pause"
     ) -> None:
         super().__init__(function, name)
         if not self.shape.is_async:
@@ -128,12 +130,12 @@ class Workflow(Declared[P, R]):
         return self.shape.arguments(values)
 
 
-class Effect(Declared[P, R]):
+class Effect(Declared[P, R_co]):
     """A call that changes or charges the outside world: once per key."""
 
     def __init__(
         self,
-        function: Callable[P, R],
+        function: Callable[P, R_co],
         action: str | None = None,
         *,
         key: KeySource,
@@ -149,7 +151,7 @@ class Effect(Declared[P, R]):
         on_doubt: Literal["wait", "continue"] = "wait",
         classify: Classifier | None = None,
     ) -> None:
-        action = action or getattr(function, "__name__", "effect").replace("_", "-")
+        action = action or str(getattr(function, "__name__", "effect")).replace("_", "-")
         super().__init__(function, action)
         names = self.shape.names
         self.contract = contract
@@ -195,7 +197,9 @@ class Effect(Declared[P, R]):
         """The key of a call, as the list of its parts: for `app.find` and `app.resolve`."""
         return self._key(self.shape.bind(args, kwargs))
 
-    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[str], str | None, str]:
+    def bind(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[str], str | None, str]:
         """The key of a call, the key to pass on if it is declared, and the input."""
         values = self.shape.bind(args, kwargs)
         self.shape.result.check()  # now, and not when there is a receipt already
@@ -227,10 +231,10 @@ class Effect(Declared[P, R]):
             return "not_applied"
         return "refused" if isinstance(found, Refused) else "unknown"
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         app = _current.app()
         bound = self.bind(args, kwargs)
-        result: R = app.call_effect(self, *bound)
+        result: R_co = app.call_effect(self, *bound)
         return result
 
 
@@ -262,7 +266,7 @@ def _decorate(
     """A decorator that may be used with and without parentheses."""
     if function is not None:
         return make(function, **options)
-    return lambda function: make(function, **options)
+    return functools.partial(make, **options)
 
 
 @overload
@@ -332,9 +336,10 @@ def effect(
 ) -> Callable[[Callable[P, R]], Effect[P, R]]:
     """Declares an effect: a call that must happen once per key.
 
-    `key` is a template over the parameters (`"{request_id}"`), a list of them, or a function: business
-    identifiers, never time, chance, attempt or a model's words. `fingerprint` names the parameters
-    that count: the same key with others is refused; leave out what a model words anew each time.
+    `key` is a template over the parameters (`"{request_id}"`), a list of them, or a function:
+    business identifiers, never time, chance, attempt or a model's words. `fingerprint` names the
+    parameters that count: the same key with others is refused; leave out what a model words anew
+    each time.
     `contract` says what the destination offers. The function returns the receipt, or raises
     `NotApplied` or `Refused`; of anything else nobody knows what happened.
 

@@ -46,8 +46,8 @@ class Host:
         self._pool: concurrent.futures.ThreadPoolExecutor | None = None
         self._is_flushing = False
         # Weak: a loop must not keep alive what keeps its own inbox open.
-        this = weakref.ref(self)
-        loop.add_reader(self.inbox.fileno(), lambda: (host := this()) and host.read())
+        this: weakref.ref[Host] = weakref.ref(self)
+        loop.add_reader(self.inbox.fileno(), _read, this)
 
     @staticmethod
     def of(loop: asyncio.AbstractEventLoop) -> Host:
@@ -198,6 +198,12 @@ class Host:
                 del _hosts[loop]
 
 
+def _read(this: weakref.ref[Host]) -> None:
+    host = this()
+    if host is not None:
+        host.read()
+
+
 _HANDLERS: dict[str, Callable[..., None]] = {
     "told": Host._on_told,
     "begin": Host._on_begin,
@@ -212,7 +218,7 @@ _HANDLERS: dict[str, Callable[..., None]] = {
 
 
 def do_here(inbox: Inbox, job: int, work: Work, argument: Any) -> Any:
-    """Does a piece of sync work in this thread. Returns what is to be awaited still, if anything."""
+    """Does a piece of sync work in this thread. Returns what is still to await, if anything."""
     try:
         value = work.begin(argument)
         if inspect.isawaitable(value):
@@ -233,9 +239,10 @@ def _refuse_later(inbox: Inbox, job: int, work: Work, later: Any) -> None:
         later.close()
     words = "its function is no `async def`, but returned something to await"
     work.fail(inbox, job, TypeError(words))
+    inbox.flush()
 
 
-_SLICE_MS = 100
+SLICE_MS = 100
 """How long a blocked thread sleeps at a time: between two, Python looks at its signals."""
 
 
@@ -262,10 +269,10 @@ def ask_blocking(begin: Begin, timeout: float | None = None) -> Any:
                 elif kind == "transact":
                     _, work, transaction = parts
                     work.run(transaction)
-            left = _SLICE_MS if until is None else int((until - time.monotonic()) * 1000) + 1
+            left = SLICE_MS if until is None else int((until - time.monotonic()) * 1000) + 1
             if left <= 0:
                 raise TimedOut(f"no answer within {timeout} s")
-            inbox.wait(min(left, _SLICE_MS))
+            inbox.wait(min(left, SLICE_MS))
     finally:
         asked.cancel()
         inbox.close()

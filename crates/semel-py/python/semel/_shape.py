@@ -42,7 +42,7 @@ class Shape:
     @functools.cached_property
     def codecs(self) -> dict[str, Codec]:
         """The codec of each parameter."""
-        found = {}
+        found: dict[str, Codec] = {}
         for parameter in self.parameters:
             annotation = self._hints.get(parameter.name, Any)
             if parameter.kind is parameter.VAR_POSITIONAL:
@@ -77,7 +77,7 @@ class Shape:
         members = json.loads(text)
         if not isinstance(members, dict):
             members = {self.names[0]: members} if len(self.names) == 1 else {}
-        values = {}
+        values: dict[str, Any] = {}
         for parameter in self.parameters:
             name = parameter.name
             if name in members:
@@ -113,7 +113,8 @@ def is_async(function: Callable[..., Any]) -> bool:
         function = function.func
     if inspect.iscoroutinefunction(function):
         return True
-    return inspect.iscoroutinefunction(getattr(function, "__call__", None))
+    # Not to see whether it can be called: it can, and this is what runs then.
+    return inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def _signature(function: Callable[..., Any]) -> inspect.Signature:

@@ -9,7 +9,7 @@ import string
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, datetime
-from typing import Any
+from typing import Any, cast
 
 from ._errors import SemelError
 
@@ -55,7 +55,7 @@ class Template:
         in one text `a:b` and `c` could not be told from `a` and `b:c`."""
         if len(self.fields) < 2:
             return [self.fill(values)]
-        parts = []
+        parts: list[str] = []
         for literal, field in self.pieces:
             if _WORD.search(literal):
                 parts.append(literal.strip(" :/,;|.-_#"))
@@ -76,10 +76,11 @@ def _check_field(field: str, known: set[str], where: str) -> None:
 def _value(field: str, values: dict[str, Any]) -> str:
     """The value of a place. One that is missing or blank would give many intents one key."""
     name, *attributes = field.split(".")
-    found = values[name]
+    found: Any = values[name]
     for attribute in attributes:
         try:
-            found = found[attribute] if isinstance(found, dict) else getattr(found, attribute)
+            is_mapping = isinstance(found, dict)
+            found = found[attribute] if is_mapping else getattr(found, attribute)
         except (KeyError, AttributeError):
             raise _invalid(f"`{field}`: {type(found).__name__} has no `{attribute}`") from None
     return key_text(found, field)
@@ -129,7 +130,7 @@ def key_parts(key: Any) -> list[str]:
     if isinstance(key, (list, tuple)):
         if not key:
             raise _invalid("the key is empty")
-        return [key_text(part, "a part of the key") for part in key]
+        return [key_text(part, "a part of the key") for part in cast(Sequence[Any], key)]
     return [key_text(key, "the key")]
 
 

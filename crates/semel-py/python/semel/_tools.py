@@ -7,7 +7,7 @@ import asyncio
 import inspect
 import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
 from ._declare import Declared, Effect, Function
 from ._errors import SemelError, ToolUndeclared
@@ -55,14 +55,13 @@ def tool(
     """Declares a tool: above an `@effect`, or with `read=True` above a function that changes
     nothing. Anything else is refused: nobody could say what a second call does."""
 
-    def decorate(function: Callable[..., Any]) -> Tool[..., Any]:
-        if isinstance(function, Effect) and not read:
-            return Tool(function, name)
-        if read and isinstance(function, Function):
+    def decorate(function: Any) -> Tool[..., Any]:
+        is_effect, is_function = isinstance(function, Effect), isinstance(function, Function)
+        if is_function if read else is_effect:
             return Tool(function, name)
         if read and not isinstance(function, Declared):
             return Tool(Function(function), name)
-        what = getattr(function, "__name__", repr(function))
+        what = getattr(cast(Any, function), "__name__", repr(cast(Any, function)))
         raise ToolUndeclared(
             f"the tool {what} is no @effect and does not say read=True: one of both must be so"
         )
@@ -99,7 +98,7 @@ class Toolbox:
 
     def schemas(self, style: Style = "openai") -> list[dict[str, Any]]:
         """The tools as a model's API takes them. What is bound is not in there."""
-        shown = []
+        shown: list[dict[str, Any]] = []
         for one in self._tools.values():
             schema = self._schema(one)
             if style == "anthropic":
@@ -141,17 +140,20 @@ class Toolbox:
         """The values of a call: the model's, typed, and the program's own."""
         shape = one.declared.shape
         try:
-            asked = json.loads(arguments or "{}") if isinstance(arguments, str) else dict(arguments)
+            asked: Any = arguments
+            if isinstance(arguments, str):
+                asked = json.loads(arguments or "{}")
         except ValueError as error:
             raise SemelError(f"the arguments are no JSON: {error}", code="input_invalid") from error
-        if not isinstance(asked, dict):
+        if not isinstance(asked, Mapping):
             raise SemelError("the arguments are no object", code="input_invalid")
-        for name in asked:
+        given = cast(Mapping[str, Any], asked)
+        for name in given:
             if name in self._bound or name not in shape.names:
                 detail = f"the tool {one.name} takes no `{name}` from a model"
                 raise SemelError(detail, code="input_invalid")
         bound = {name: value for name, value in self._bound.items() if name in shape.names}
-        typed = {name: shape.codecs[name].load(json.dumps(asked[name])) for name in asked}
+        typed = {name: shape.codecs[name].load(json.dumps(given[name])) for name in given}
         return {**typed, **bound}
 
     def call(self, name: str, arguments: str | Mapping[str, Any]) -> Any:
@@ -182,6 +184,7 @@ class Toolbox:
 
 
 def tools(declared: Iterable[Tool[..., Any]], /, **bound: Any) -> Toolbox:
-    """The tools of one agent. What is bound, such as the id of the case, goes to every tool that has
-    a parameter of that name; the model neither sees nor sets it. Keys are made of such values."""
+    """The tools of one agent. What is bound, such as the id of the case, goes to every tool that
+    has a parameter of that name; the model neither sees nor sets it. Keys are made of such
+    values."""
     return Toolbox(declared, bound)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from . import _current
-from ._declare import Effect, Fingerprint
+from . import _current, _within
 from ._contracts import Contract
+from ._declare import Effect, Fingerprint
 from ._errors import SemelError, text
 from ._template import KeySource
 
@@ -27,13 +27,9 @@ class TransactionWork:
 
     def run(self, transaction: Transaction) -> None:
         """Runs the function; its rows are committed with what it returns, or not at all."""
-        shape = self._effect.shape
         try:
-            args, kwargs = shape.arguments(shape.load(transaction.input))
-            instance = self._effect.instance
-            before = (transaction,) if instance is None else (instance, transaction)
-            value = self._effect.function(*before, *args, **kwargs)
-            transaction.commit(shape.result.dump(value))
+            value = self._effect.run_on(transaction, transaction.input)
+            transaction.commit(self._effect.shape.result.dump(value))
         except BaseException as error:
             self.error = error
             transaction.undo(text(error))
@@ -48,14 +44,48 @@ class Transactional(Effect[P, R]):
 
     def refuse_in_run(self) -> None:
         """In a run the rows would be outside of the journal's commit."""
-        detail = "a transaction is called directly, or from a step; it is no step of its own"
-        raise SemelError(detail, code="transaction_unsupported")
+        raise _unsupported("a transaction is called directly, or from a step; it is no step itself")
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         app = _current.app()
+        if self.shape.is_async:
+            raise _unsupported(
+                f"an `async def` runs on a connection of yours, on Postgres: "
+                f"`await {self.function.__name__}.on(connection)(…)` with a psycopg.AsyncConnection"
+            )
         key, _, input = self.bind(args, kwargs)
         result: R = app.call_transaction(self, key, input)
         return result
+
+    def on(self, connection: _within.Connection) -> Callable[P, R]:
+        """The same on a psycopg connection of yours to the ledger's Postgres, which you commit.
+
+        The connection is the function's first parameter. Rows and receipt become visible when you
+        commit, and neither does when you do not; until then whoever asks for the same key waits,
+        and is told `store_busy` after two seconds. An exception undoes what the function did and
+        leaves your transaction usable. An `async def` runs on an AsyncConnection, and is awaited.
+        """
+        is_async = self.shape.is_async
+        _within.check(connection, is_async)
+
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            app = _current.app()
+            key, _, input = self.bind(args, kwargs)
+            result: R = _within.call(app, self, connection, key, input)
+            return result
+
+        return call
+
+    def run_on(self, transaction: Any, input: str) -> Any:
+        """Calls the function with a transaction and the stored input."""
+        args, kwargs = self.shape.arguments(self.shape.load(input))
+        before = (transaction,) if self.instance is None else (self.instance, transaction)
+        function: Any = self.function  # whose first parameter is not the caller's
+        return function(*before, *args, **kwargs)
+
+
+def _unsupported(detail: str) -> SemelError:
+    return SemelError(detail, code="transaction_unsupported")
 
 
 def transaction(
@@ -63,14 +93,14 @@ def transaction(
 ) -> Callable[[Callable[Concatenate[Any, P], R]], Transactional[P, R]]:
     """Declares an effect that is rows in the ledger's own database: exactly once.
 
-    The function's first parameter is the transaction: `tx.execute(sql, parameters)` returns rows.
-    It is sync, takes at most a second, and may not touch the ledger's own tables. What it returns
-    is the receipt; an exception undoes everything."""
+    The function's first parameter is the transaction. On SQLite it is Semel's own handle:
+    `tx.execute(sql, parameters)` returns rows, the function is sync and takes at most a second. On
+    Postgres it is the psycopg connection that `.on(connection)` was given; the function may be
+    async. It may not touch the ledger's own tables, or end the transaction. What it returns is the
+    receipt; an exception undoes everything."""
 
     def decorate(function: Callable[..., R]) -> Transactional[P, R]:
         contract = Contract("transaction")
-        return Transactional(
-            function, action, key=key, fingerprint=fingerprint, contract=contract
-        )
+        return Transactional(function, action, key=key, fingerprint=fingerprint, contract=contract)
 
     return decorate

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import functools
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from . import _current, _intent
 from ._codec import Codec, codec
@@ -25,6 +25,7 @@ class Work(Protocol):
 
     def context(self, argument: Any) -> contextvars.Context:
         """The context variables it runs under."""
+        ...
 
     def begin(self, argument: Any) -> Any:
         """Does it; gives something to await when it is async."""
@@ -163,7 +164,9 @@ class LookWork:
         return call_with(look, values)
 
     def reply(self, inbox: Inbox, job: int, value: Any) -> None:
-        hits = [] if value is None else value if isinstance(value, list) else [value]
+        hits = [] if value is None else [value]
+        if isinstance(value, list):
+            hits = [*cast(Sequence[Any], value)]
         try:
             inbox.found(job, [self._effect.shape.result.dump(hit) for hit in hits])
         except SemelError as error:

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 from collections.abc import Iterable
+from types import FrameType
 from typing import Any
 
 from ._app import App, AsyncSemel, Semel
@@ -79,9 +80,10 @@ class Worker:
     def _hear_signals(self) -> dict[signal.Signals, Any]:
         if threading.current_thread() is not threading.main_thread():
             return {}
-        return {
-            number: signal.signal(number, lambda *_: self._stopped.set()) for number in _SIGNALS
-        }
+        return {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._stopped.set()
 
     async def serve(self) -> None:
         """Works in the running event loop until it is told to stop."""
@@ -96,7 +98,7 @@ class Worker:
         for effect in self.effects:
             app.attend_on(host, effect)
         loop = asyncio.get_running_loop()
-        heard = []
+        heard: list[signal.Signals] = []
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
                 loop.add_signal_handler(number, self._stopped.set)

@@ -38,7 +38,7 @@ class Session(requests.Session):
         self._semel_header = header
 
     # requests pickles the attributes that are named here.
-    __attrs__: list[str] = [*requests.Session.__attrs__, "_semel_header"]
+    __attrs__: list[str] = [*requests.Session.__attrs__, "_semel_header"]  # noqa: RUF012
 
     def request(
         self, method: str | bytes, url: str | bytes, *args: Any, **options: Any

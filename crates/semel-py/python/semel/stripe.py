@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -201,11 +201,10 @@ def _counted() -> Generator[None, None, None]:
 
 def _with_count(response: Any) -> Any:
     content, status, headers = response
-    try:
-        # Stripe hands the headers on to its error, which is where the classifier looks.
+    # Stripe hands the headers on to its error, which is where the classifier looks. Those of
+    # aiohttp are read-only: without a count the classifier assumes the worst.
+    with suppress(TypeError):
         headers[EARLIER_TRIES] = _earlier_tries()
-    except TypeError:
-        pass  # Read-only, as those of aiohttp: without a count the classifier assumes the worst.
     return content, status, headers
 
 

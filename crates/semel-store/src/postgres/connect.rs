@@ -13,6 +13,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::address::{PgAddress, Tls};
 use super::meta::{self, Meta};
+use super::wire::Param;
 use super::{Shared, store_error};
 use crate::StoreError;
 
@@ -37,9 +38,6 @@ pub(super) struct Session {
     /// In the middle of something: whoever was about to end it may be gone.
     is_held: AtomicBool,
 }
-
-/// A value and its type: what is not prepared by name has to say it.
-pub(super) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
 impl Door {
     pub(super) fn build(address: &PgAddress, shared: Arc<Shared>) -> Result<Door, StoreError> {

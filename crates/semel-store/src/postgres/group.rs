@@ -7,10 +7,11 @@ use semel_core::effect::Ground;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
-use super::connect::{Param, Session};
+use super::connect::Session;
 use super::flush::{Flush, Sent};
 use super::load::{self, Found};
 use super::wanted::{End, Wanted};
+use super::wire::Param;
 use super::{lock, meta, store_error};
 use crate::model::{Applied, Rows};
 use crate::{Batch, CommitError, StoreError, Write};
@@ -186,7 +187,7 @@ async fn look(
         }
     };
     let head = head.first().ok_or_else(|| Stop::Failed(StoreError::Corrupt("no meta".into())))?;
-    let (meta, reading) = meta::read_head(head).map_err(failed)?;
+    let (meta, reading) = meta::read_head(head).map_err(Stop::Failed)?;
     if shared.is_elsewhere(reading) {
         // Behind a pooler the server was replaced, or restarted: a new connection looks at it.
         let another = StoreError::Unavailable("the server behind the pooler is another".into());

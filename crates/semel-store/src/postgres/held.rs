@@ -10,11 +10,10 @@ use semel_core::key::Address;
 use semel_core::record::Effect;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, Row as SqlRow, Transaction};
 
-use super::connect::Param;
 use super::load::{get, signed};
-use super::{Shared, meta, rows, store_error};
+use super::wire::{Fault, Line, Param, Wire};
+use super::{Shared, meta, rows};
 use crate::sqlite::TransactionError;
 use crate::{Row, StoreError};
 
@@ -61,19 +60,19 @@ const UPDATE: &str = "UPDATE semel.effects SET version = $2, state = $3, due_at 
 
 /// Reads and locks the effect, decides, and writes the open attempt. Whoever asks for the key from
 /// now on waits for this transaction.
-pub(super) async fn hold<A>(
+pub(super) async fn hold<W: Wire, A>(
     shared: &Shared,
-    transaction: &Transaction<'_>,
+    wire: &W,
     address: &Address,
     rule: &impl Fn(Option<&Effect>, &Ground) -> Result<Ruling<A>, TransactionError>,
 ) -> Result<Hold<A>, TransactionError> {
     for _ in 0..RACES_MAX {
-        let ground = look(shared, transaction).await?;
+        let ground = look(shared, wire).await?;
         let names = [address.namespace.as_str(), address.action.as_str(), address.key.as_str()];
         let [namespace, action, key] = &names;
         let params: [Param<'_>; 3] =
             [(namespace, Type::TEXT), (action, Type::TEXT), (key, Type::TEXT)];
-        let found = ask(shared, transaction, NEWEST, &params).await?;
+        let found = ask(shared, wire, NEWEST, &params).await?;
         let stored = found.first().map(rows::effect).transpose()?;
         if stored.as_ref().is_some_and(|effect| effect.superseded.is_some()) {
             // A new generation was opened while this one was waited for.
@@ -89,9 +88,9 @@ pub(super) async fn hold<A>(
             return Err(TransactionError::Failed(text.into()));
         }
         let written = match (found.first(), row.version) {
-            (None, 1) => insert(shared, transaction, &row).await?,
+            (None, 1) => insert(shared, wire, &row).await?,
             (Some(found), version) => {
-                update(shared, transaction, get(found, 0)?, &row, version - 1, None).await?
+                update(shared, wire, get(found, 0)?, &row, version - 1, None).await?
             }
             (None, _) => Vec::new(),
         };
@@ -105,10 +104,10 @@ pub(super) async fn hold<A>(
 }
 
 /// What the rules must know, as this transaction reads it.
-async fn look(shared: &Shared, transaction: &Transaction<'_>) -> Result<Ground, TransactionError> {
+async fn look(shared: &Shared, wire: &impl Wire) -> Result<Ground, TransactionError> {
     let asked_ms = shared.time.local_ms();
-    let head = ask(shared, transaction, meta::STATE, &[]).await?;
-    let (meta, reading) = meta::read_head(first(&head)?).map_err(failed)?;
+    let head = ask(shared, wire, meta::STATE, &[]).await?;
+    let (meta, reading) = meta::read_head(first(&head)?)?;
     if shared.is_elsewhere(reading) {
         let another = "the server is not the one that was looked at";
         return Err(StoreError::Unavailable(another.into()).into());
@@ -120,12 +119,12 @@ async fn look(shared: &Shared, transaction: &Transaction<'_>) -> Result<Ground, 
 
 /// Runs the user's function; a panic is an error like any other.
 pub(super) async fn run(
-    client: &Client,
+    wire: &impl Wire,
     work: impl Future<Output = Result<Json, String>>,
 ) -> Result<Json, TransactionError> {
     match AssertUnwindSafe(work).catch_unwind().await {
         Ok(Ok(receipt)) => Ok(receipt),
-        Ok(Err(text)) if client.is_closed() => Err(StoreError::Unavailable(text).into()),
+        Ok(Err(text)) if wire.is_closed() => Err(StoreError::Unavailable(text).into()),
         Ok(Err(text)) => Err(TransactionError::Failed(text)),
         Err(_) => Err(TransactionError::Failed("the function panicked".into())),
     }
@@ -134,15 +133,14 @@ pub(super) async fn run(
 /// Closes the attempt with its receipt, in the transaction that opened it.
 pub(super) async fn finish(
     shared: &Shared,
-    transaction: &Transaction<'_>,
+    wire: &impl Wire,
     held: Held,
     receipt: Json,
 ) -> Result<(Json, Effect), TransactionError> {
     let Held { row, transaction: name, armed, ground } = held;
     let done = armed.done(receipt.clone(), &ground.now);
     let closed = Row::new(&done, &ground.now);
-    let written =
-        update(shared, transaction, row, &closed, closed.version, Some(name.as_str())).await?;
+    let written = update(shared, wire, row, &closed, closed.version, Some(name.as_str())).await?;
     if written.is_empty() {
         let text = "the function ended the transaction: what it wrote before and after that is not \
              undone, and the effect is in doubt if it was committed";
@@ -151,11 +149,11 @@ pub(super) async fn finish(
     Ok((receipt, done))
 }
 
-async fn insert(
+async fn insert<W: Wire>(
     shared: &Shared,
-    transaction: &Transaction<'_>,
+    wire: &W,
     row: &Row,
-) -> Result<Vec<SqlRow>, TransactionError> {
+) -> Result<Vec<W::Line>, TransactionError> {
     let (generation, version) = (i64::from(row.generation), signed(row.version));
     let (due, sweep_at) = (row.due.map(|due| due.ms), row.sweep_at.map(|at| at.0));
     let params: [Param<'_>; 13] = [
@@ -173,18 +171,18 @@ async fn insert(
         (&row.sum, Type::INT8),
         (&row.record, Type::TEXT),
     ];
-    ask(shared, transaction, INSERT, &params).await
+    ask(shared, wire, INSERT, &params).await
 }
 
 /// Writes a row over its version `from`, in the named transaction or in whichever this is.
-async fn update(
+async fn update<W: Wire>(
     shared: &Shared,
-    transaction: &Transaction<'_>,
+    wire: &W,
     place: i64,
     row: &Row,
     from: u64,
     name: Option<&str>,
-) -> Result<Vec<SqlRow>, TransactionError> {
+) -> Result<Vec<W::Line>, TransactionError> {
     let (version, from) = (signed(row.version), signed(from));
     let (due, sweep_at) = (row.due.map(|due| due.ms), row.sweep_at.map(|at| at.0));
     let params: [Param<'_>; 10] = [
@@ -199,30 +197,31 @@ async fn update(
         (&from, Type::INT8),
         (&name, Type::TEXT),
     ];
-    ask(shared, transaction, UPDATE, &params).await
+    ask(shared, wire, UPDATE, &params).await
 }
 
 /// One statement, not prepared by name: the connection may be behind a pooler, or the user's.
-pub(super) async fn ask(
+pub(super) async fn ask<W: Wire>(
     shared: &Shared,
-    transaction: &Transaction<'_>,
+    wire: &W,
     text: &'static str,
     params: &[Param<'_>],
-) -> Result<Vec<SqlRow>, TransactionError> {
-    transaction.query_typed(&shared.text(text), params).await.map_err(failed)
+) -> Result<Vec<W::Line>, TransactionError> {
+    wire.ask(&shared.text(text), params).await.map_err(failed)
 }
 
-pub(super) fn first(rows: &[SqlRow]) -> Result<&SqlRow, StoreError> {
+pub(super) fn first<L: Line>(rows: &[L]) -> Result<&L, StoreError> {
     rows.first().ok_or_else(|| StoreError::Corrupt("a row is missing".into()))
 }
 
 /// An error of one of our own statements: nothing is committed.
-#[expect(clippy::needless_pass_by_value, reason = "the shape that `map_err` wants")]
-pub(super) fn failed(error: tokio_postgres::Error) -> TransactionError {
-    // The user's function went on after a statement of its own had failed.
-    if error.code() == Some(&SqlState::IN_FAILED_SQL_TRANSACTION) {
-        let text = "a statement of the function failed, so nothing can be committed";
-        return TransactionError::Failed(text.into());
+pub(super) fn failed(error: impl Into<Fault>) -> TransactionError {
+    match error.into() {
+        // The user's function went on after a statement of its own had failed.
+        Fault::Said(SqlState::IN_FAILED_SQL_TRANSACTION, _) => {
+            let text = "a statement of the function failed, so nothing can be committed";
+            TransactionError::Failed(text.into())
+        }
+        fault => TransactionError::Store(fault.into()),
     }
-    TransactionError::Store(store_error(&error))
 }

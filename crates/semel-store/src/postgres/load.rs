@@ -11,6 +11,7 @@ use tokio_postgres::types::Type;
 
 use super::connect::Session;
 use super::wanted::{End, Wanted};
+use super::wire::Line;
 use crate::model::Rows;
 use crate::{Delivery, Row, RunRow, StoreError};
 
@@ -182,15 +183,15 @@ impl Found {
     }
 }
 
-pub(super) fn get<'a, T>(row: &'a SqlRow, column: usize) -> Result<T, StoreError>
+pub(super) fn get<'a, T>(row: &'a impl Line, column: usize) -> Result<T, StoreError>
 where
     T: tokio_postgres::types::FromSql<'a>,
 {
     let unreadable = |error| StoreError::Corrupt(format!("a column cannot be read: {error}"));
-    row.try_get(column).map_err(unreadable)
+    row.cell(column).map_err(unreadable)
 }
 
-pub(super) fn unsigned(row: &SqlRow, column: usize) -> Result<u64, StoreError> {
+pub(super) fn unsigned(row: &impl Line, column: usize) -> Result<u64, StoreError> {
     let negative = |_| StoreError::Corrupt("a number is below zero".into());
     u64::try_from(get::<i64>(row, column)?).map_err(negative)
 }

@@ -8,8 +8,9 @@ use semel_core::key::Address;
 use semel_core::time::Wall;
 use tokio_postgres::types::Type;
 
-use super::connect::{Param, Session};
+use super::connect::Session;
 use super::store_error;
+use super::wire::Param;
 use crate::{Row, RunRow, StoreError, Write};
 
 /// How many rows are remembered: more than a standby lags behind.

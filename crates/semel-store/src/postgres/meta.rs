@@ -7,11 +7,12 @@
 
 use semel_core::effect::Quarantine;
 use semel_core::time::Wall;
-use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use super::connect::Session;
+use super::load::get;
+use super::wire::Line;
 use super::{Shared, memory, migrate, store_error};
 use crate::StoreError;
 
@@ -74,29 +75,24 @@ pub(super) const SERVER: &str = "SELECT CASE WHEN pg_is_in_recovery() THEN NULL 
      substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) || '/' || \
      'semel.effects'::regclass::oid END";
 
-pub(super) fn read_head(row: &Row) -> Result<(Meta, Reading), tokio_postgres::Error> {
-    let (opened, recovered): (Option<i64>, Option<i64>) = (row.try_get(7)?, row.try_get(8)?);
+pub(super) fn read_head(row: &impl Line) -> Result<(Meta, Reading), StoreError> {
+    let (opened, recovered): (Option<i64>, Option<i64>) = (get(row, 7)?, get(row, 8)?);
     let quarantine = opened.zip(recovered);
     let meta = Meta {
-        format: row.try_get(0)?,
-        store_id: row.try_get(1)?,
-        epoch: unsigned(row, 2)?,
-        server: row.try_get(3)?,
-        boot: unsigned(row, 4)?,
-        boot_since: row.try_get(5)?,
-        wall_high: row.try_get(6)?,
+        format: get(row, 0)?,
+        store_id: get(row, 1)?,
+        epoch: get::<i64>(row, 2)?.unsigned_abs(),
+        server: get(row, 3)?,
+        boot: get::<i64>(row, 4)?.unsigned_abs(),
+        boot_since: get(row, 5)?,
+        wall_high: get(row, 6)?,
         quarantine: quarantine.map(|(opened, recovered)| Quarantine {
             opened: Wall(opened),
             recovered: Wall(recovered),
         }),
     };
-    let reading =
-        Reading { wall_ms: row.try_get(9)?, log: row.try_get(10)?, started_us: row.try_get(11)? };
+    let reading = Reading { wall_ms: get(row, 9)?, log: get(row, 10)?, started_us: get(row, 11)? };
     Ok((meta, reading))
-}
-
-pub(super) fn unsigned(row: &Row, column: usize) -> Result<u64, tokio_postgres::Error> {
-    Ok(row.try_get::<_, i64>(column)?.unsigned_abs())
 }
 
 /// Looks at a server that was just connected to, and puts it on record when it went back in time.
@@ -109,7 +105,7 @@ pub(super) async fn greet(session: &Session) -> Result<(), StoreError> {
         let (asked_ms, seen) = (shared.time.local_ms(), shared.seen());
         let rows = session.query(STATE, &[]).await.map_err(failed)?;
         let head = rows.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
-        let (meta, reading) = read_head(head).map_err(failed)?;
+        let (meta, reading) = read_head(head)?;
         migrate::check(meta.format)?;
         if let Some(evidence) = Shared::went_back(seen.as_ref(), &meta, &server, reading.log) {
             shared.time.forget();
@@ -203,13 +199,6 @@ async fn open_quarantine(
         .await
         .map_err(failed)?;
     session.client().batch_execute("COMMIT").await.map_err(failed)
-}
-
-fn get<'a, T: tokio_postgres::types::FromSql<'a>>(
-    row: &'a Row,
-    column: usize,
-) -> Result<T, StoreError> {
-    row.try_get(column).map_err(|error| store_error(&error))
 }
 
 #[cfg(test)]

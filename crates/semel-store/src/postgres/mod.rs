@@ -22,6 +22,7 @@ mod time;
 mod transaction;
 mod upkeep;
 mod wanted;
+mod wire;
 mod within;
 mod writer;
 
@@ -29,6 +30,7 @@ pub use held::Ruling;
 pub use migrate::FORMAT;
 pub use outbox::{Forwarded, Judge, OutboxRow, Refused, Verdict};
 pub use transaction::Outcome;
+pub use wire::{Cells, Fault, Line, Param, Statement, Wire};
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -41,7 +43,6 @@ use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
 use tokio::sync::{Semaphore, watch};
-use tokio_postgres::error::SqlState;
 
 use self::address::PgAddress;
 use self::connect::Door;
@@ -244,7 +245,7 @@ impl Postgres {
         let asked_ms = shared.time.local_ms();
         let head = rows::read(&self.door, meta::STATE, &[]).await?;
         let head = head.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
-        let (meta, reading) = meta::read_head(head).map_err(|error| store_error(&error))?;
+        let (meta, reading) = meta::read_head(head)?;
         if !shared.is_elsewhere(reading) {
             shared.learn(meta, reading, asked_ms);
         }
@@ -348,24 +349,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Sorts Postgres' errors by what the caller may do.
 fn store_error(error: &tokio_postgres::Error) -> StoreError {
-    let Some(said) = error.as_db_error() else {
-        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
-        return StoreError::Unavailable(format!("{error}{}", cause.unwrap_or_default()));
-    };
-    let text = said.message().to_owned();
-    match said.code() {
-        &SqlState::DISK_FULL => StoreError::Full(text),
-        &SqlState::TOO_MANY_CONNECTIONS
-        | &SqlState::LOCK_NOT_AVAILABLE
-        | &SqlState::T_R_DEADLOCK_DETECTED
-        | &SqlState::T_R_SERIALIZATION_FAILURE
-        | &SqlState::QUERY_CANCELED => StoreError::Busy(text),
-        &SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED => StoreError::Corrupt(text),
-        &SqlState::UNDEFINED_TABLE
-        | &SqlState::INVALID_SCHEMA_NAME
-        | &SqlState::UNDEFINED_COLUMN => StoreError::Missing(text),
-        _ => StoreError::Unavailable(text),
-    }
+    Fault::from(error).into()
 }
 
 #[cfg(test)]

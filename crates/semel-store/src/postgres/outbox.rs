@@ -14,11 +14,12 @@ use semel_core::time::Wall;
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
-use super::connect::{Param, Session, in_time};
+use super::connect::{Session, in_time};
 use super::flush::{self, Flush};
 use super::group::{Stop, committed, stop};
 use super::load::{self, get};
 use super::wanted::Wanted;
+use super::wire::Param;
 use super::writer::HASTY;
 use super::{Postgres, meta, rows, store_error};
 use crate::model::{Applied, Rows};
@@ -271,7 +272,7 @@ async fn take(session: &Session, which: Which<'_>) -> Result<(Vec<Taken>, Ground
     session.client().batch_execute(HASTY).await.map_err(failed)?;
     let head = session.query(meta::HEAD, &[]).await.map_err(failed)?;
     let head = head.first().ok_or_else(|| Stop::Failed(StoreError::Corrupt("no meta".into())))?;
-    let (meta, reading) = meta::read_head(head).map_err(failed)?;
+    let (meta, reading) = meta::read_head(head).map_err(Stop::Failed)?;
     if shared.is_elsewhere(reading) {
         let another = "the server is not the one that was looked at";
         return Err(Stop::Failed(StoreError::Unavailable(another.into())));

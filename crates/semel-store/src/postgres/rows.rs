@@ -7,9 +7,10 @@ use semel_core::time::{Steady, Wall};
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
-use super::connect::{Door, Param, in_time};
+use super::connect::{Door, in_time};
 use super::load::{get, unsigned};
 use super::store_error;
+use super::wire::{Line, Param};
 use crate::{DueCursor, DuePage, Page, Query, StoreError, read_record};
 
 const NEWEST: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
@@ -36,7 +37,7 @@ pub(super) async fn read(
     Err(error)
 }
 
-pub(super) fn effect(row: &SqlRow) -> Result<Effect, StoreError> {
+pub(super) fn effect(row: &impl Line) -> Result<Effect, StoreError> {
     let record: &str = get(row, 3)?;
     let effect = read_record(record, get(row, 4)?)?;
     // A guard compares the columns; were they not those of the record, it would guard nothing.

@@ -10,9 +10,10 @@ use semel_core::time::Steady;
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
-use super::connect::{Param, in_time};
+use super::connect::in_time;
 use super::load::{self, get, unsigned};
 use super::rows::{read, sql_limit};
+use super::wire::Param;
 use super::{Postgres, store_error};
 use crate::runs::read_run;
 use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, Store, StoreError, Write};

@@ -190,7 +190,7 @@ where
     let started = Instant::now();
     let limit_text = limits::TRANSACTION_MS_MAX.to_string();
     ask(shared, transaction, LIMIT, &[(&limit_text, Type::TEXT)]).await?;
-    let working = run(transaction.client(), work(transaction, &held.armed.permit));
+    let working = run(transaction, work(transaction, &held.armed.permit));
     let worked = tokio::time::timeout(limit, working).await;
     let receipt = match worked {
         Ok(Ok(receipt)) if started.elapsed() <= limit => receipt,

@@ -6,9 +6,9 @@ use semel_core::time::{Moment, Wall};
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
-use super::connect::Param;
 use super::load::{get, signed, unsigned};
 use super::rows::{self, read, sql_limit};
+use super::wire::Param;
 use super::{FORMAT, Postgres, run_rows};
 use crate::upkeep::{EffectColumns, RunColumns, blob_problem, chain_problem};
 use crate::{

@@ -117,7 +117,8 @@ def _made_from(exc: BaseException) -> BaseException | None:
     # A cause explains the same failure, and so does a context that the error was made from. Any
     # other context is another failure, from before.
     before = exc.__context__
-    return before if any(argument is before for argument in exc.args) else None
+    made_from = (*exc.args, getattr(exc, "reason", None))
+    return before if any(part is before for part in made_from) else None
 
 
 def _is_of_the_network(exc: BaseException) -> bool:

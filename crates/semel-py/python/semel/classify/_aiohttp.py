@@ -48,8 +48,8 @@ def _first_request(exc: BaseException) -> bool:
     passed = [it.variables for it in frames_of(exc, "aiohttp.client", "_request")]
     return bool(passed) and all(
         all_proven(response.status for response in variables["history"])
-        # A middleware may have sent before.
-        and not variables["effective_middlewares"]
+        # A middleware may have sent before. Older versions have none.
+        and not ("middlewares" in variables and variables["effective_middlewares"])
         and (
             variables["method"] not in _REPEATED_IN_SILENCE
             or variables["retry_persistent_connection"] is True  # still to be used
