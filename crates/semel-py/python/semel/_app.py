@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import getpass
 import json
+import os
 import threading
 import weakref
 from collections.abc import Coroutine, Generator
@@ -177,6 +178,7 @@ class Semel(App):
     def __init__(self, url: str, namespace: str = "default", lease: Duration | None = None) -> None:
         super().__init__(url, namespace, lease)
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self._home: Home | None = None
         self._native = ask_blocking(
             lambda inbox, token: _native.App.open(inbox, token, url, namespace)
@@ -259,6 +261,11 @@ class Semel(App):
         """Lets its runs go, each when what it has under way is recorded, and closes the ledger."""
         _opened.discard(self)
         if self._native is None:
+            return
+        if os.getpid() != self._pid:
+            # A forked child has a copy, and nothing of it to close: the parent has the original.
+            _current.closed(self)
+            self._native = None
             return
         if self._home is not None:
             native, ms = self._native, milliseconds(patience)
