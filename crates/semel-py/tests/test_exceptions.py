@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from conftest import Script, World, until
-
 from semel import (
     NotApplied,
     Refused,
@@ -57,7 +56,7 @@ class Stubborn(Exception):
 
 class Outer:
     class Inner(Exception):
-        pass
+        """Of a class in a class."""
 
 
 def same(found: BaseException, raised: BaseException) -> None:

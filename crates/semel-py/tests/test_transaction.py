@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
@@ -13,7 +12,6 @@ from typing import Any
 
 import pytest
 from conftest import World
-
 from semel import (
     InputChanged,
     Refused,
@@ -36,13 +34,12 @@ class SoldOut(Exception):
 
 
 @pytest.fixture(autouse=True)
-def table(app: Semel) -> Iterator[None]:
+def table(app: Semel) -> None:
     @transaction("create-table", key="once")
     def create(tx: Any) -> None:
         tx.execute("CREATE TABLE booking (number INTEGER PRIMARY KEY, shop TEXT, raw BLOB)")
 
     create()
-    yield
 
 
 def rows(url: str) -> list[Any]:
@@ -90,9 +87,7 @@ def test_an_exception_undoes_everything_and_is_its_own(app: Semel, sqlite_url: s
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), Refused("never")])
-def test_whatever_ends_it_undoes_it(
-    app: Semel, sqlite_url: str, error: BaseException
-) -> None:
+def test_whatever_ends_it_undoes_it(app: Semel, sqlite_url: str, error: BaseException) -> None:
     @transaction("cut", key="{order_id}")
     def cut(tx: Any, order_id: str) -> None:
         tx.execute("INSERT INTO booking VALUES (1, 'x', NULL)")
@@ -118,7 +113,15 @@ def test_a_statement_that_fails_undoes_everything(app: Semel, sqlite_url: str) -
 
 @pytest.mark.parametrize(
     "sql",
-    ["COMMIT", "ROLLBACK", "BEGIN", "SELEKT", "DELETE FROM effects", "DROP TABLE journal", "VACUUM"],
+    [
+        "COMMIT",
+        "ROLLBACK",
+        "BEGIN",
+        "SELEKT",
+        "DELETE FROM effects",
+        "DROP TABLE journal",
+        "VACUUM",
+    ],
 )
 def test_statements_that_it_may_not_run(app: Semel, sqlite_url: str, sql: str) -> None:
     @transaction("bad", key="{order_id}")

@@ -60,11 +60,9 @@ class BodyLoop(asyncio.AbstractEventLoop):
                 handle = self._ready.popleft()
                 if handle.cancelled():
                     continue
-                try:
+                # An exit is in its task, too: it ends this run, and no other one.
+                with contextlib.suppress(SystemExit):
                     handle._run()
-                except SystemExit:
-                    # Its task has it, too: it ends this run, and no other one.
-                    pass
         finally:
             asyncio._set_running_loop(outer)
 
@@ -78,7 +76,7 @@ class BodyLoop(asyncio.AbstractEventLoop):
             for task in [task for task in self._tasks if not task.done()]:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with contextlib.suppress(Exception, SystemExit, GeneratorExit):
-                    task.get_coro().close()  # type: ignore[union-attr]
+                    task.get_coro().close()
         finally:
             asyncio._set_running_loop(outer)
 
