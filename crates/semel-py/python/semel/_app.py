@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import getpass
 import json
+import os
 import threading
 import weakref
 from collections.abc import Coroutine, Generator
@@ -15,7 +16,7 @@ from . import _current, _native
 from ._codec import Codec, codec
 from ._contracts import Duration, milliseconds, optional_ms
 from ._declare import Effect, Workflow
-from ._errors import SemelError
+from ._errors import SemelError, TimedOut
 from ._host import Begin, Home, Host, ask_blocking
 from ._template import key_parts
 from ._transaction import Transactional, TransactionWork
@@ -177,6 +178,7 @@ class Semel(App):
     def __init__(self, url: str, namespace: str = "default", lease: Duration | None = None) -> None:
         super().__init__(url, namespace, lease)
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self._home: Home | None = None
         self._native = ask_blocking(
             lambda inbox, token: _native.App.open(inbox, token, url, namespace)
@@ -260,6 +262,11 @@ class Semel(App):
         _opened.discard(self)
         if self._native is None:
             return
+        if os.getpid() != self._pid:
+            # A forked child has a copy, and nothing of it to close: the parent has the original.
+            _current.closed(self)
+            self._native = None
+            return
         if self._home is not None:
             native, ms = self._native, milliseconds(patience)
             ask_blocking(lambda inbox, token: native.drain(inbox, token, ms))
@@ -288,24 +295,29 @@ class AsyncSemel(App):
     def __init__(self, url: str, namespace: str = "default", lease: Duration | None = None) -> None:
         super().__init__(url, namespace, lease)
         self._host: Host | None = None
+        self._opening = asyncio.Lock()
 
     @staticmethod
     async def on(native: _native.App) -> AsyncSemel:
         """On a ledger that was opened elsewhere, for tools."""
         app = AsyncSemel("", native.namespace)
-        app._host, app._native = Host.running(), native
+        app._host, app._native = Host(asyncio.get_running_loop()), native
         _current.opened(app)
         return app
 
     async def open(self) -> AsyncSemel:
         """Opens the ledger."""
-        if self._native is None:
-            self._host = Host.running()
-            self._native = await self._host.ask(
-                lambda inbox, token: _native.App.open(inbox, token, self.url, self.namespace)
-            )
-            self._set_lease()
-            _current.opened(self)
+        if self._native is not None:
+            return self
+        async with self._opening:
+            if self._native is None:
+                self._native = await Host.running().ask(
+                    lambda inbox, token: _native.App.open(inbox, token, self.url, self.namespace)
+                )
+                # Of its own: another Semel on this event loop may offer workflows of these names.
+                self._host = Host(asyncio.get_running_loop())
+                self._set_lease()
+                _current.opened(self)
         return self
 
     @property
@@ -390,6 +402,9 @@ class AsyncSemel(App):
         native, ms = self._native, milliseconds(patience)
         await Host.running().ask(lambda inbox, token: native.drain(inbox, token, ms))
         self._closed()
+        host, self._host = self._host, None
+        if host is not None:
+            host.close()
 
     async def __aenter__(self) -> AsyncSemel:
         await self.open()
@@ -479,15 +494,15 @@ class AsyncRunHandle(_Run[T]):
 
     async def result(self, timeout: float | None = None) -> T:
         """Waits for the end of the run and returns what it came to; raises what it raised."""
-        from ._errors import TimedOut
-
-        asked = Host.running().ask(self._native.result)
+        # Not by `wait_for`: its timeout could not be told from one that the workflow raised.
+        asked = asyncio.ensure_future(Host.running().ask(self._native.result))
         try:
-            value: T = self._result.load(await asyncio.wait_for(asked, timeout))
-        except asyncio.TimeoutError as error:
-            if isinstance(error, SemelError):
-                raise
-            raise TimedOut(f"no answer within {timeout} s") from None
+            done, _ = await asyncio.wait([asked], timeout=timeout)
+        finally:
+            asked.cancel()
+        if not done:
+            raise TimedOut(f"no answer within {timeout} s")
+        value: T = self._result.load(asked.result())
         return value
 
     async def status(self) -> dict[str, Any]:

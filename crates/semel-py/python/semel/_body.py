@@ -4,11 +4,13 @@ can wait for are the commands of its run. So it does the same in every replay.""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import itertools
+import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import _current
 from ._errors import ForeignAwait, Raised, SemelError, describe, from_native, text
@@ -28,6 +30,7 @@ class BodyLoop(asyncio.AbstractEventLoop):
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._ready: deque[asyncio.Handle] = deque()
+        self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
         self._now = now
         self.foreign: str | None = None
         """What the code reached for that it may not have."""
@@ -44,7 +47,9 @@ class BodyLoop(asyncio.AbstractEventLoop):
 
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
         options.pop("eager_start", None)
-        return asyncio.Task(coro, loop=self, **options)
+        task = asyncio.Task(coro, loop=self, **options)
+        self._tasks.add(task)
+        return task
 
     def run_ready(self) -> None:
         """Runs everything that can run, in order."""
@@ -60,6 +65,20 @@ class BodyLoop(asyncio.AbstractEventLoop):
                 except SystemExit:
                     # Its task has it, too: it ends this run, and no other one.
                     pass
+        finally:
+            asyncio._set_running_loop(outer)
+
+    def end(self) -> None:
+        """Nothing of this code runs any more, except what Python itself insists on: `finally` and
+        the ends of `with`. They run here and now, where nothing outside can be reached."""
+        self._ready.clear()
+        outer = asyncio._get_running_loop()
+        asyncio._set_running_loop(self)
+        try:
+            for task in [task for task in self._tasks if not task.done()]:
+                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                with contextlib.suppress(Exception, SystemExit, GeneratorExit):
+                    task.get_coro().close()  # type: ignore[union-attr]
         finally:
             asyncio._set_running_loop(outer)
 
@@ -84,14 +103,15 @@ class BodyLoop(asyncio.AbstractEventLoop):
     async def shutdown_asyncgens(self) -> None:
         pass
 
-    def _refuse(self, name: str) -> Any:
-        self.foreign = f"the body of a workflow may not use `{name}`: put it into a step"
-        raise ForeignAwait(self.foreign)
+    def refuse(self, detail: str) -> NoReturn:
+        """Stops the run: whatever its code does about the exception, it waits for an operator."""
+        self.foreign = self.foreign or detail
+        raise ForeignAwait(detail)
 
 
 def _refuser(name: str) -> Callable[..., Any]:
     def refuse(self: BodyLoop, *args: Any, **kwargs: Any) -> Any:
-        return self._refuse(name)
+        self.refuse(f"the body of a workflow may not use `{name}`: put it into a step")
 
     return refuse
 
@@ -122,6 +142,7 @@ class Body:
         self._waiters = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[str | None]] = {}
         self._task: asyncio.Task[Any] | None = None
+        self._is_over = False
         self._ctx = WorkflowContext(self)
 
     def begin(self, input: str) -> None:
@@ -160,17 +181,19 @@ class Body:
 
     def wait(self) -> tuple[int, asyncio.Future[str | None]]:
         """A place for the answer to one command."""
+        if self._is_over:
+            raise GeneratorExit  # in a `finally`, while the code is put away
         waiter = next(self._waiters)
         future: asyncio.Future[str | None] = asyncio.Future(loop=self.loop)
         self._waiting[waiter] = future
         return waiter, future
 
     def drop(self) -> None:
-        """Nobody asks this code any more."""
-        if self._task is not None and not self._task.done():
-            # It is not cancelled: its `except` and `finally` must not act on a run it has lost.
-            self._task._log_destroy_pending = False  # type: ignore[attr-defined]
+        """Nobody asks this code any more. It is not cancelled: it must not act on a run that it
+        has lost, or that only waits."""
+        self._is_over = True
         self._waiting.clear()
+        self.loop.end()
 
     def _turn(self) -> None:
         try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import weakref
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ._errors import ForeignAwait, NotConfigured
+from ._errors import NotConfigured
 
 if TYPE_CHECKING:
     from ._app import App
@@ -75,11 +75,16 @@ def attempt() -> int:
     return 1 if step is None else step.attempt
 
 
+def refuse_in_body(detail: str) -> None:
+    """Stops a run whose body does what only a step may do."""
+    loop: Any = asyncio._get_running_loop()
+    if getattr(loop, "is_semel_body", False):
+        loop.refuse(detail)
+
+
 def app() -> App:
     """The Semel for a direct call: the one that was chosen, or the only one that is open."""
-    if getattr(asyncio._get_running_loop(), "is_semel_body", False):
-        detail = "an effect was called in the body of a workflow; use `await ctx.step(...)`"
-        raise ForeignAwait(detail)
+    refuse_in_body("an effect was called in the body of a workflow; use `await ctx.step(...)`")
     found = _chosen.get()
     if found is not None:
         return found

@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from . import _current
 from ._body import Body
 from ._errors import SemelError, TimedOut, from_native, text
 from ._native import Asked, Inbox
@@ -193,7 +194,8 @@ class Host:
         loop = self._loop()
         if loop is not None and not loop.is_closed():
             loop.remove_reader(self.inbox.fileno())
-            _hosts.pop(loop, None)
+            if _hosts.get(loop) is self:
+                del _hosts[loop]
 
 
 def _read(this: weakref.ref[Host]) -> None:
@@ -247,6 +249,7 @@ SLICE_MS = 100
 def ask_blocking(begin: Begin, timeout: float | None = None) -> Any:
     """Asks the engine and blocks until it answers. What it wants done meanwhile for this very call
     is done in this thread: the code of a sync effect runs where it was called."""
+    _current.refuse_in_body("the body of a workflow asked the ledger itself: put it into a step")
     inbox = Inbox()
     until = None if timeout is None else time.monotonic() + timeout
     asked = begin(inbox, 0)

@@ -98,6 +98,8 @@ class Toolbox:
 
     def schemas(self, style: Style = "openai") -> list[dict[str, Any]]:
         """The tools as a model's API takes them. What is bound is not in there."""
+        if style not in ("openai", "anthropic"):
+            raise ValueError(f'a style is "openai" or "anthropic", not {style!r}')
         shown: list[dict[str, Any]] = []
         for one in self._tools.values():
             schema = self._schema(one)
@@ -125,7 +127,7 @@ class Toolbox:
         ]
         schemas, rest = TypeAdapter.json_schemas(inputs)  # type: ignore[arg-type]
         properties = {name: schema for (name, _), schema in schemas.items()}
-        required = [parameter.name for parameter in asked if parameter.default is parameter.empty]
+        required = [parameter.name for parameter in asked if _is_required(parameter)]
         schema: dict[str, Any] = {
             "type": "object",
             "properties": properties,
@@ -152,8 +154,13 @@ class Toolbox:
             if name in self._bound or name not in shape.names:
                 detail = f"the tool {one.name} takes no `{name}` from a model"
                 raise SemelError(detail, code="input_invalid")
+        for parameter in shape.parameters:
+            given = parameter.name in asked or parameter.name in self._bound
+            if not given and _is_required(parameter):
+                detail = f"the tool {one.name} needs `{parameter.name}`"
+                raise SemelError(detail, code="input_invalid")
         bound = {name: value for name, value in self._bound.items() if name in shape.names}
-        typed = {name: shape.codecs[name].load(json.dumps(given[name])) for name in given}
+        typed = {name: _typed(one, name, value) for name, value in asked.items()}
         return {**typed, **bound}
 
     def call(self, name: str, arguments: str | Mapping[str, Any]) -> Any:
@@ -181,6 +188,20 @@ class Toolbox:
         """Calls a tool as a model asked for it, as a step of a run."""
         one = self[name]
         return ctx.step(one.declared, step_id=step_id, **self._values(one, arguments))
+
+
+def _is_required(parameter: inspect.Parameter) -> bool:
+    many = (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    return parameter.default is parameter.empty and parameter.kind not in many
+
+
+def _typed(one: Tool[..., Any], name: str, value: Any) -> Any:
+    """An argument of a model as the type that the tool wants."""
+    try:
+        return one.declared.shape.codecs[name].load(json.dumps(value))
+    except SemelError as error:
+        detail = f"the tool {one.name} cannot take this `{name}`: {error.detail}"
+        raise SemelError(detail, code="input_invalid") from error
 
 
 def tools(declared: Iterable[Tool[..., Any]], /, **bound: Any) -> Toolbox:
