@@ -100,6 +100,16 @@ impl Intent {
         &self.permit.downstream_key
     }
 
+    /// Whether this text is the key for the provider. If so it counts as passed on: whoever asks is
+    /// about to send it.
+    pub fn is_downstream_key(&self, text: &str) -> bool {
+        let is_same = self.permit.downstream_key == text;
+        if is_same {
+            self.key_used.store(true, Ordering::Relaxed);
+        }
+        is_same
+    }
+
     /// The input to send: the first one of this intent, whatever this caller brought.
     pub fn input(&self) -> &Json {
         &self.permit.input

@@ -181,6 +181,11 @@ impl SendIntent {
         self.intent.downstream_key()
     }
 
+    /// Whether this text is that key; then it counts as passed on.
+    fn is_downstream_key(&self, text: &str) -> bool {
+        self.intent.is_downstream_key(text)
+    }
+
     #[getter]
     fn input(&self) -> &str {
         self.intent.input().text()

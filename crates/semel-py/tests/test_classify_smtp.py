@@ -81,7 +81,7 @@ PHASES: list[tuple[dict[str, str], str, str]] = [
     ({"EHLO": "500 what", "HELO": "450 later"}, "SMTPHeloError", "not applied"),
     ({"EHLO": "500 what", "HELO": "550 no"}, "SMTPHeloError", "refused"),
     ({"AUTH": "454 later"}, "SMTPAuthenticationError", "not applied"),
-    ({"AUTH": "535 no"}, "SMTPAuthenticationError", "refused"),
+    ({"AUTH": "535 no"}, "SMTPAuthenticationError", "not applied"),
     ({"EHLO": "250 here"}, "SMTPNotSupportedError", "not applied"),
     ({"MAIL": "451 later"}, "SMTPSenderRefused", "not applied"),
     ({"MAIL": "550 no"}, "SMTPSenderRefused", "refused"),

@@ -223,3 +223,26 @@ def test_the_classifier_decides_what_an_error_of_the_client_means() -> None:
     for script, outcome in {"422": Refused, "401": NotApplied, "500": InDoubt}.items():
         with Provider(script) as provider, pytest.raises(outcome):
             in_effect(write(provider.url), script)
+
+
+def test_a_key_that_the_caller_passes_on_himself_counts() -> None:
+    tries: list[str] = []
+
+    @semel.effect(
+        "own-key",
+        key="{order}",
+        downstream_key="shop:{order}",
+        contract=semel.native_key("24h"),
+        retries=semel.Retry(attempts=2, first="1ms"),
+    )
+    def send(order: str) -> str:
+        header = {"Idempotency-Key": f"shop:{order}"}
+        tries.append(order)
+        with Provider() as provider, semel.httpx.Client(base_url=provider.url) as client:
+            client.post("/things", json={}, headers=header).raise_for_status()
+        if len(tries) == 1:
+            raise RuntimeError("the answer is lost")
+        return "sent"
+
+    assert send("7") == "sent", "the key was passed on, so it may be sent again"
+    assert tries == ["7", "7"]

@@ -197,6 +197,22 @@ def test_cancelled_while_it_waits_for_the_key_the_transaction_is_as_it_was(ledge
     assert ran == ["a"] and ledger.orders() == ["mine"]
 
 
+def test_cancelled_before_its_turn_the_function_does_not_run(ledger: Ledger) -> None:
+    async def story() -> None:
+        async with await connect(ledger) as connection:
+            task = asyncio.ensure_future(book.on(connection)("a"))
+            # It has asked the engine by now, whose first statement is not here yet.
+            await asyncio.sleep(0)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert ran == []
+            assert (await book.on(connection)("a")).number == 1
+
+    run(story())
+    assert ledger.orders() == ["a"]
+
+
 def test_autocommit_needs_a_transaction_around_it(ledger: Ledger) -> None:
     async def story() -> None:
         async with await connect(ledger, autocommit=True) as connection:

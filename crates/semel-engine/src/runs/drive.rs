@@ -328,7 +328,11 @@ impl Driver {
             }
             self.works.insert(id, work);
         }
-        if let Some(error) = desk.given_up.take() {
+        let given_up = desk.given_up.take();
+        let (is_away, open_count) = (desk.is_away, desk.course.open_count());
+        // What the body still waits for looks at the desk when it is dropped.
+        drop(desk);
+        if let Some(error) = given_up {
             return Err(halt(&error));
         }
         if let Poll::Ready(outcome) = ready {
@@ -336,13 +340,13 @@ impl Driver {
             self.outcome = Some(outcome);
             return Ok(Polled::Rests);
         }
-        if desk.is_away {
+        if is_away {
             return Ok(Polled::Away);
         }
         if self.alarm.take() {
             return Ok(Polled::Again);
         }
-        if desk.course.open_count() == 0 {
+        if open_count == 0 {
             return Err(foreign());
         }
         Ok(Polled::Rests)

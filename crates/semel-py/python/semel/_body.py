@@ -53,8 +53,13 @@ class BodyLoop(asyncio.AbstractEventLoop):
         try:
             while self._ready:
                 handle = self._ready.popleft()
-                if not handle.cancelled():
+                if handle.cancelled():
+                    continue
+                try:
                     handle._run()
+                except SystemExit:
+                    # Its task has it, too: it ends this run, and no other one.
+                    pass
         finally:
             asyncio._set_running_loop(outer)
 

@@ -20,7 +20,9 @@ def is_write(method: str) -> bool:
     return method.upper() not in _SAFE_METHODS
 
 
-def key_to_add(method: str, url: str, headers: Mapping[str, str], header: str) -> str | None:
+def key_to_add(
+    method: str, url: str, headers: Mapping[str, str | bytes], header: str
+) -> str | None:
     """The key to set as `header` on this write, or None if the caller brought his own.
 
     Raises `WriteOutsideEffect` where no effect is running, before anything is sent: a write that
@@ -31,7 +33,9 @@ def key_to_add(method: str, url: str, headers: Mapping[str, str], header: str) -
         wish = f"{method.upper()} {_without_secrets(url)}"
         raise WriteOutsideEffect(f"{wish} outside of an effect; nothing was sent")
     if header in headers:
-        # Whoever passes the downstream key on himself has read it, and that was counted then.
+        # His own stands. Where it is the intent's, the provider gets to see it all the same.
+        own = headers[header]
+        intent.is_downstream_key(own.decode("latin-1") if isinstance(own, bytes) else own)
         return None
     # Read last and only here: reading it tells the ledger that the provider gets to see it.
     return intent.downstream_key

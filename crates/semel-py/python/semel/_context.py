@@ -65,7 +65,9 @@ class Signal:
         payload: Any = self.__dict__.get("payload")
         if isinstance(payload, dict) and member in payload:
             return cast(Any, payload)[member]
-        raise AttributeError(f"the signal {self.name!r} has no member {member!r}")
+        # Not by `self.name`: while it is copied there is none, and this would be asked again.
+        name = self.__dict__.get("name")
+        raise AttributeError(f"the signal {name!r} has no member {member!r}")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.payload)

@@ -159,7 +159,7 @@ def describe(error: BaseException) -> Raised:
     """An exception as the journal keeps it."""
     kind = f"{type(error).__module__}:{type(error).__qualname__}"
     trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-    return kind, _rebuilding(error), trace
+    return _storable(kind), _rebuilding(error), _storable(trace)
 
 
 _TEXT_MAX = 2_000
@@ -169,18 +169,26 @@ _TEXT_MAX = 2_000
 def text(error: BaseException) -> str:
     """What an exception says, for people."""
     if isinstance(error, SemelError):
-        return error.detail[:_TEXT_MAX]
+        return _storable(error.detail[:_TEXT_MAX])
     try:
-        said = str(error)[:_TEXT_MAX]
+        said = _storable(str(error)[:_TEXT_MAX])
     except Exception:  # whatever an exception does, its step or effect must be answered
         said = ""
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
 
 
+def _storable(said: str) -> str:
+    """Text without halves of characters, which names of files may have and no store takes."""
+    return said.encode("utf-8", "backslashreplace").decode()
+
+
 def _rebuilding(error: BaseException) -> str:
     """What rebuilds an exception, or nothing when something of it would be lost."""
     state = {name: value for name, value in vars(error).items() if name != "__notes__"}
-    parts = {"args": list(error.args), "state": state}
+    args: Any = error.args
+    if isinstance(error, OSError) and isinstance(reduced := error.__reduce__(), tuple):
+        args = reduced[1]  # with the names of files, which its arguments are without
+    parts = {"args": list(args), "state": state}
     try:
         kept = json.dumps(parts, allow_nan=False)
         same = json.loads(kept) == parts and all(isinstance(name, str) for name in state)
@@ -203,7 +211,8 @@ def rebuild(raised: Raised) -> BaseException | None:
     try:
         parts = json.loads(kept)
         error = found.__new__(found, *parts["args"])
-        error.args = tuple(parts["args"])
+        if not isinstance(error, OSError) or error.errno is None:
+            error.args = tuple(parts["args"])
         error.__dict__.update(parts["state"])
         str(error)
     except Exception:

@@ -141,7 +141,8 @@ class Host:
     async def _do(self, job: int, work: Work, argument: Any) -> None:
         try:
             value = await work.begin(argument)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
+            # An exit ends the step, not the event loop that other runs live on.
             work.fail(self.inbox, job, error)
         except BaseException as error:
             # Cancelled: by the engine, whom the answer does not reach, or with its event loop.

@@ -24,6 +24,11 @@ class Intent:
         on."""
         return self._native.downstream_key
 
+    def is_downstream_key(self, text: str) -> bool:
+        """Whether this text is that key. If so it counts as passed on: whoever asks is about to
+        send it."""
+        return self._native.is_downstream_key(text)
+
     @property
     def namespace(self) -> str:
         """The namespace of the effect."""

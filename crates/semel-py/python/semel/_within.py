@@ -6,19 +6,19 @@ What is asked, in which order, and what an answer means is the engine's."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ._errors import SemelError, from_native, text
 from ._host import SLICE_MS, Begin
-from ._native import Inbox
+from ._native import Asking, Inbox, Within
 
 if TYPE_CHECKING:
     import psycopg
 
     from ._app import App
-    from ._native import Asked, Asking, Within
+    from ._native import Asked
     from ._transaction import Transactional
 
     Connection = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
@@ -38,6 +38,7 @@ class Errand:
 
         self._carrier = Carrier(connection)
         self._function = function
+        self._wish: Asking | Within | None = None
         self._error: BaseException | None = None
         self._is_interrupted = False
 
@@ -51,10 +52,11 @@ class Errand:
                     for kind, *parts in inbox.drain():
                         if kind == "told":
                             told = parts
-                        elif kind == "ask":
-                            self._ask(*parts)
+                        elif isinstance(wish := self._next(parts), Asking):
+                            self._carrier.carry(wish)
                         else:
-                            self._work(*parts)
+                            wish.done(self._function(wish.input))
+                    self._wish = None
                     if told is None:
                         inbox.wait(SLICE_MS)
         finally:
@@ -75,10 +77,11 @@ class Errand:
                     for kind, *parts in inbox.drain():
                         if kind == "told":
                             told = parts
-                        elif kind == "ask":
-                            await self._ask_async(*parts)
+                        elif isinstance(wish := self._next(parts), Asking):
+                            await self._carrier.carry_async(wish)
                         else:
-                            await self._work_async(*parts)
+                            wish.done(await self._function(wish.input))
+                    self._wish = None
                     if told is None:
                         await rung.wait()
         finally:
@@ -87,19 +90,39 @@ class Errand:
             inbox.close()
         return self._told(*told)
 
+    def _next(self, parts: list[Any]) -> Asking | Within:
+        """What the engine wants done next."""
+        wish: Asking | Within = parts[0]
+        self._wish = wish
+        if self._error is not None and isinstance(wish, Within):
+            # Interrupted before its turn, the function does not run any more.
+            raise self._error
+        return wish
+
     @contextmanager
-    def _going_on(self) -> Generator[None]:
-        """Whoever interrupts the call waits until the engine has left the transaction as it was.
-        Interrupted again, it ends at once: the effect is in doubt then, if that is committed."""
+    def _going_on(self) -> Iterator[None]:
+        """Tells the engine what went wrong, and lets it leave the transaction as it was.
+
+        What the server says of a statement is the engine's to judge. What the function raises, or
+        whoever interrupts the call, is for the caller in the end. Interrupted again, the call ends
+        at once: the effect is in doubt then, should the caller commit."""
         try:
             yield
         except GeneratorExit:
             raise
         except BaseException as error:
-            if self._is_interrupted:
+            wish, self._wish = self._wish, None
+            is_interrupt = not isinstance(error, Exception)
+            if isinstance(wish, Asking) and not is_interrupt:
+                wish.fail(getattr(error, "sqlstate", None), text(error))
+                return
+            if wish is None and (self._is_interrupted or not is_interrupt):
                 raise
-            self._is_interrupted = True
-            self._error = error
+            self._error, self._is_interrupted = error, is_interrupt
+            if isinstance(wish, Asking):
+                wish.fail(_CANCELED, text(error))
+            elif wish is not None:
+                wish.fail(text(error), self._carrier.is_closed)
 
     def _told(self, _token: int, value: Any, error: Any) -> Any:
         if self._error is not None:
@@ -107,47 +130,6 @@ class Errand:
         if error is not None:
             raise from_native(*error)
         return value
-
-    def _ask(self, asking: Asking) -> None:
-        with self._carrying(asking):
-            self._carrier.carry(asking)
-
-    async def _ask_async(self, asking: Asking) -> None:
-        with self._carrying(asking):
-            await self._carrier.carry_async(asking)
-
-    @contextmanager
-    def _carrying(self, asking: Asking) -> Generator[None]:
-        try:
-            yield
-        except Exception as error:
-            asking.fail(getattr(error, "sqlstate", None), text(error))
-        except BaseException as error:
-            asking.fail(_CANCELED, text(error))
-            raise
-
-    def _work(self, within: Within) -> None:
-        with self._working(within):
-            if self._error is None:
-                within.done(self._function(within.input))
-
-    async def _work_async(self, within: Within) -> None:
-        with self._working(within):
-            if self._error is None:
-                within.done(await self._function(within.input))
-
-    @contextmanager
-    def _working(self, within: Within) -> Generator[None]:
-        """What the function raises is kept for the caller; the engine undoes what it did."""
-        try:
-            yield
-        except GeneratorExit:
-            raise
-        except BaseException as error:
-            self._error = error
-            self._is_interrupted = not isinstance(error, Exception)
-        if self._error is not None:
-            within.fail(text(self._error), self._carrier.is_closed)
 
 
 def call(

@@ -6,13 +6,14 @@ from typing import Any
 
 from semel.classify._proof import Proof, names, not_applied, refused
 
-_BEFORE_DATA = {"SMTPConnectError", "SMTPHeloError", "SMTPSenderRefused", "SMTPAuthenticationError"}
+_BEFORE_DATA = {"SMTPConnectError", "SMTPHeloError", "SMTPSenderRefused"}
 
 
 def proof(exc: Any, single_try: bool) -> Proof | None:
     """What an error of smtplib proves. It never tries twice, whatever `single_try` says."""
     kinds = names(exc)
-    if "SMTPNotSupportedError" in kinds:
+    # Credentials can be mended, as with a 401.
+    if kinds & {"SMTPNotSupportedError", "SMTPAuthenticationError"}:
         return not_applied(exc)
     if kinds & _BEFORE_DATA:
         return _before_data(exc, [exc.smtp_code])
