@@ -4,6 +4,7 @@ can wait for are the commands of its run. So it does the same in every replay.""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import itertools
 from collections import deque
@@ -55,11 +56,9 @@ class BodyLoop(asyncio.AbstractEventLoop):
                 handle = self._ready.popleft()
                 if handle.cancelled():
                     continue
-                try:
+                # Its task has a SystemExit, too: that ends this run, and no other one.
+                with contextlib.suppress(SystemExit):
                     handle._run()
-                except SystemExit:
-                    # Its task has it, too: it ends this run, and no other one.
-                    pass
         finally:
             asyncio._set_running_loop(outer)
 
