@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from conftest import Script, World, until
-
 from semel import (
     NotApplied,
     Refused,

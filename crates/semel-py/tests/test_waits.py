@@ -11,10 +11,9 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+import semel
 from conftest import Script, World, until
 from pydantic import BaseModel
-
-import semel
 from semel import Semel, SemelError, Signal, TimedOut, WorkflowContext, effect, function, workflow
 
 WORLD = World()
@@ -125,9 +124,7 @@ def test_a_signal_can_be_copied() -> None:
     assert copy.deepcopy(signal).a == copy.copy(signal).a == 1
 
 
-def test_operators_see_what_a_run_waits_for(
-    app: Semel, script: Script, sqlite_url: str
-) -> None:
+def test_operators_see_what_a_run_waits_for(app: Semel, script: Script, sqlite_url: str) -> None:
     handle = app.start(approval)
     until(lambda: handle.state == "waiting")
     line = ["--store", sqlite_url, "--json", "runs", "show", handle.id]

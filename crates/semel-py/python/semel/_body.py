@@ -60,11 +60,9 @@ class BodyLoop(asyncio.AbstractEventLoop):
                 handle = self._ready.popleft()
                 if handle.cancelled():
                     continue
-                try:
+                # Its task has a SystemExit, too: that ends this run, and no other one.
+                with contextlib.suppress(SystemExit):
                     handle._run()
-                except SystemExit:
-                    # Its task has it, too: it ends this run, and no other one.
-                    pass
         finally:
             asyncio._set_running_loop(outer)
 
