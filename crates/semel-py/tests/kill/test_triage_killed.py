@@ -20,11 +20,15 @@ MODEL_CALLS_MAX = 2
 each_store = pytest.mark.parametrize("store", ["sqlite", "postgres"])
 
 
-def points_of(worker: Worker) -> list[str]:
-    """The points that a worker passed, each by its first name and once."""
+def batches_of(worker: Worker) -> list[list[str]]:
+    """The points that a worker passed. One that commits several things at once has many names."""
     lines = [line for line in worker.words().splitlines() if line.startswith("point: ")]
-    names = [line.removeprefix("point: ").split(" | ")[0] for line in lines]
-    return list(dict.fromkeys(name for name in names if name))
+    return [line.removeprefix("point: ").split(" | ") for line in lines]
+
+
+def is_by_the_clock(point: str) -> bool:
+    """Leases are renewed when it is time: a run that ends sooner passes no such point."""
+    return point.endswith(" run running")
 
 
 def all_points(store: str) -> list[str]:
@@ -34,7 +38,7 @@ def all_points(store: str) -> list[str]:
         assert worker.end() == 0, worker.words()
         check_done(stage, TRIAGE, worker.outcome())
         check_model(stage, most=1)
-        points = points_of(worker)
+        points = list(dict.fromkeys(names[0] for names in batches_of(worker) if names[0]))
         assert len(points) >= POINTS_MIN, points
         return points
 
@@ -50,8 +54,10 @@ def survive(store: str, point: str) -> str:
         told = f"triage on {store}, killed {point}"
         try:
             worker = stage.start(*TRIAGE.items, env={DIE_AT: point})
-            assert worker.end() != 0, f"the point was not reached: {worker.words()}"
-            assert points_of(worker)[-1] == point
+            if worker.end() != 0:
+                assert point in batches_of(worker)[-1]
+            else:
+                assert is_by_the_clock(point), f"the point was not reached: {worker.words()}"
             doubts = finish(stage, TRIAGE)
             check_model(stage, MODEL_CALLS_MAX)
         except AssertionError as error:
