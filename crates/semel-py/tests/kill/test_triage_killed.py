@@ -8,8 +8,9 @@ import pytest
 from campaign import survive_phase_kill
 from destinations import Fault
 from example_catalogue import TRIAGE
-from example_stage import Stage, Worker, on_stage, postgres_server
+from example_stage import Stage, on_stage, postgres_server
 from example_story import check_done, each, finish
+from example_worker import Forked, Worker
 
 DIE_AT = "SEMEL_DEMO_DIE_AT"
 # Fewer mean that the worker did not tell of all: run, step, two effects and the end, both sides.
@@ -33,7 +34,7 @@ def is_by_the_clock(point: str) -> bool:
 
 def all_points(store: str) -> list[str]:
     """Every point that a worker passes when nobody kills it."""
-    with on_stage(TRIAGE.name, TRIAGE.destinations, store) as stage:
+    with on_stage(TRIAGE.name, TRIAGE.destinations, store, Forked) as stage:
         worker = stage.start(*TRIAGE.items, env={DIE_AT: "nowhere"})
         assert worker.end() == 0, worker.words()
         check_done(stage, TRIAGE, worker.outcome())
@@ -50,7 +51,7 @@ def check_model(stage: Stage, most: int) -> None:
 
 def survive(store: str, point: str) -> str:
     """Kills a worker at one point; the next ones finish."""
-    with on_stage(TRIAGE.name, TRIAGE.destinations, store) as stage:
+    with on_stage(TRIAGE.name, TRIAGE.destinations, store, Forked) as stage:
         told = f"triage on {store}, killed {point}"
         try:
             worker = stage.start(*TRIAGE.items, env={DIE_AT: point})
