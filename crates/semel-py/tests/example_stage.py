@@ -32,7 +32,7 @@ SKIP_VARIABLE = "SEMEL_TEST_POSTGRES_SKIP"
 SHORT_TIMES = {
     "LEASE": "1s",
     "DEADLINE": "2s",
-    "SETTLE_WINDOW": "500ms",
+    "SETTLE_WINDOW": "1500ms",
     "NURTURE_PAUSE": "50ms",
 }
 

@@ -16,6 +16,8 @@ from example_worker import Forked, Worker
 
 KILLS = int(os.environ.get("SEMEL_KILLS", "6"))
 LOOK_SECONDS = 0.001
+# After the next worker has begun, and within the settle window.
+LATE_SECONDS = 1.0
 # Stories in a row whose workers are all faster than the kill.
 MISSES_MAX = 20
 # About as long as a destination takes to answer.
@@ -106,7 +108,7 @@ def phase_kills(example: Example) -> list[Fault]:
         Fault("kill", "after", on=on),
         Fault("kill", "after", request=2, on=on),
         # The worker is dead, its request is not.
-        Fault("land_late", "before", on=on, seconds=0.2),
+        Fault("land_late", "before", on=on, seconds=LATE_SECONDS),
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from campaign import survive_phase_kill
+from campaign import LATE_SECONDS, survive_phase_kill
 from destinations import Fault
 from example_catalogue import TRIAGE
 from example_stage import Stage, on_stage, postgres_server
@@ -84,7 +84,7 @@ def test_triage_killed_at_every_destination_is_one_ticket_and_one_mail(store: st
     kills = [
         Fault("kill", "before"),
         Fault("kill", "after"),
-        Fault("land_late", "before", seconds=0.2),
+        Fault("land_late", "before", seconds=LATE_SECONDS),
     ]
     stories = [(target, kill) for target in WRITES for kill in kills]
 
