@@ -114,7 +114,21 @@ fn row_lines(row: &Row, tests: &[&Test]) -> Vec<[String; 4]> {
     if tests.is_empty() {
         return vec![line("-".to_owned(), without_test)];
     }
-    tests.iter().map(|test| line(title(test), word(test.outcome))).collect()
+    // A test with parameters is one line, however many cases it has.
+    let mut groups: Vec<(String, Vec<Outcome>)> = Vec::new();
+    for test in tests {
+        let name = test.name.split('[').next().unwrap_or_default();
+        let title = format!("{} {name}", test.class);
+        match groups.iter_mut().find(|(known, _)| *known == title) {
+            Some((_, outcomes)) => outcomes.push(test.outcome),
+            None => groups.push((title, vec![test.outcome])),
+        }
+    }
+    let lines = groups.into_iter().map(|(title, outcomes)| match outcomes.len() {
+        1 => line(title, &words(&outcomes)),
+        count => line(format!("{title} ({count} cases)"), &words(&outcomes)),
+    });
+    lines.collect()
 }
 
 /// The tests of one kind: how many, then a line per id.
@@ -131,10 +145,9 @@ fn named_tests(kind: &str, tests: &[Test]) -> String {
         return heading;
     }
     let mut lines = vec![[kind, "tests", "result"].map(str::to_owned)];
-    lines.extend(by_id.into_iter().map(|(id, outcomes)| {
-        let words: BTreeSet<&str> = outcomes.iter().map(|outcome| word(*outcome)).collect();
-        [id, outcomes.len().to_string(), words.into_iter().collect::<Vec<_>>().join(", ")]
-    }));
+    lines.extend(
+        by_id.into_iter().map(|(id, outcomes)| [id, outcomes.len().to_string(), words(&outcomes)]),
+    );
     format!("{heading}\n{}", table(&lines))
 }
 
@@ -169,6 +182,12 @@ fn row_id(text: &str) -> Option<String> {
 /// As nextest prints it: the binary, then the test.
 fn title(test: &Test) -> String {
     format!("{} {}", test.class, test.name)
+}
+
+/// The outcomes of several tests, each once.
+fn words(outcomes: &[Outcome]) -> String {
+    let words: BTreeSet<&str> = outcomes.iter().map(|outcome| word(*outcome)).collect();
+    words.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 fn word(outcome: Outcome) -> &'static str {
@@ -297,6 +316,20 @@ bug: 1 tests for 1 ids
 | dbos_716 | 1     | passed |
 
 "
+        );
+    }
+
+    #[test]
+    fn a_test_with_parameters_is_one_line() {
+        let names = ["test_req_k1_same[a|b]", "FAILED test_req_k1_same[[c]]", "req_k1_same"];
+        let page = judge(&parse(PAGE).unwrap(), &tests(&names)).page;
+        let rows: Vec<&str> = page.lines().filter(|line| line.starts_with("| K1 ")).collect();
+        assert_eq!(
+            rows,
+            [
+                "| K1  | ledger | core test_req_k1_same (2 cases) | FAILED, passed |",
+                "| K1  | ledger | core req_k1_same                | passed         |",
+            ]
         );
     }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit, urlunsplit
 import pytest
 from destinations.http import HttpDestination
 from destinations.smtp import Smtp
+from example_worker import Forked, Started, Worker
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "python"
 Destination = HttpDestination | Smtp
@@ -27,15 +27,12 @@ Destination = HttpDestination | Smtp
 SERVER_VARIABLE = "SEMEL_TEST_POSTGRES"
 SKIP_VARIABLE = "SEMEL_TEST_POSTGRES_SKIP"
 
-# Longer than any healthy run takes here, so that only what hangs meets it.
-PATIENCE_SECONDS = 90
-
 # A killed process is missed after its lease (on Postgres nothing else proves it dead), and its last
 # request may land until deadline and settle window are over.
 SHORT_TIMES = {
     "LEASE": "1s",
     "DEADLINE": "2s",
-    "SETTLE_WINDOW": "500ms",
+    "SETTLE_WINDOW": "1500ms",
     "NURTURE_PAUSE": "50ms",
 }
 
@@ -53,55 +50,19 @@ VARIABLES = {
 }
 
 
-class Worker:
-    """A process of an example. It writes to files, so that also a killed one is heard."""
-
-    def __init__(self, command: list[str], folder: Path, env: dict[str, str], number: int) -> None:
-        self._out = folder / f"worker-{number}.out"
-        self._err = folder / f"worker-{number}.err"
-        with self._out.open("w") as out, self._err.open("w") as err:
-            self.process = subprocess.Popen(command, env=env, cwd=folder, stdout=out, stderr=err)
-
-    @property
-    def pid(self) -> int:
-        return self.process.pid
-
-    def kill(self) -> None:
-        """SIGKILL; a process that has ended meanwhile is left alone."""
-        self.process.kill()
-
-    def end(self) -> int:
-        """Waits for its end: 0, or -9 when it was killed. Anything else is told with its words."""
-        try:
-            code = self.process.wait(PATIENCE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-            raise AssertionError(f"a worker hangs: {self.words()}") from None
-        assert code in (0, -signal.SIGKILL), f"exit {code}: {self.words()}"
-        return code
-
-    def words(self) -> str:
-        """What it said beside its outcome."""
-        return self._err.read_text()
-
-    def printed(self) -> str:
-        """What it printed."""
-        return self._out.read_text()
-
-    def outcome(self) -> dict[str, list[Any]]:
-        """What it printed: for each item, what each of its deliveries came to."""
-        said: dict[str, list[Any]] = json.loads(self.printed())
-        return said
-
-
 class Stage:
     """Everything one story of one example needs, and nothing that another one sees."""
 
     def __init__(
-        self, name: str, destinations: tuple[type[Destination], ...], store: str, folder: Path
+        self,
+        name: str,
+        destinations: tuple[type[Destination], ...],
+        store: str,
+        folder: Path,
+        kind: type[Started] | type[Forked],
     ) -> None:
         self.name = name
+        self._kind = kind
         self.store = store
         self.folder = folder
         self.destinations = {kind.name: kind(folder) for kind in destinations}
@@ -117,12 +78,12 @@ class Stage:
         env: dict[str, str] | None = None,
     ) -> Worker:
         """Starts the example's `app.py`, or another program in its place."""
-        program = program or [str(EXAMPLES / self.name / "app.py")]
-        command = [sys.executable, *program, *arguments]
+        program = [*(program or [str(EXAMPLES / self.name / "app.py")]), *arguments]
         addresses = {VARIABLES[name]: one.address for name, one in self.destinations.items()}
         inherited = {name: value for name, value in os.environ.items() if "SEMEL" not in name}
         whole = {**inherited, **SHORT_TIMES, **addresses, "SEMEL_STORE": self.store}
-        worker = Worker(command, self.folder, {**whole, **(env or {})}, len(self._workers))
+        whole.update(env or {})
+        worker = Worker(self._kind, program, whole, self.folder, len(self._workers))
         self._workers.append(worker)
         return worker
 
@@ -135,7 +96,7 @@ class Stage:
     def refusal_of(self, *arguments: str) -> str:
         """Runs a command of the example. Returns what it was refused with, or nothing."""
         worker = self.start(*arguments)
-        return "" if worker.process.wait(PATIENCE_SECONDS) == 0 else worker.words()
+        return "" if worker.code() == 0 else worker.words()
 
     def verify(self) -> None:
         """Lets the command check every invariant of the store."""
@@ -174,10 +135,15 @@ class Stage:
 
 
 @contextlib.contextmanager
-def on_stage(name: str, destinations: tuple[type[Destination], ...], kind: str) -> Iterator[Stage]:
+def on_stage(
+    name: str,
+    destinations: tuple[type[Destination], ...],
+    store: str,
+    worker: type[Started] | type[Forked] = Started,
+) -> Iterator[Stage]:
     """A stage that is gone afterwards, with its processes, its store and its files."""
-    with tempfile.TemporaryDirectory() as folder, new_store(kind, Path(folder)) as store:
-        stage = Stage(name, destinations, store, Path(folder))
+    with tempfile.TemporaryDirectory() as folder, new_store(store, Path(folder)) as url:
+        stage = Stage(name, destinations, url, Path(folder), worker)
         stage.open()
         try:
             yield stage

@@ -103,7 +103,7 @@ def test_proofs_are_passed_on_as_they_are() -> None:
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="groups came with 3.11")
 def test_a_group_proves_what_all_its_members_prove() -> None:
-    group: Any = ExceptionGroup  # noqa: F821
+    group: Any = ExceptionGroup
     sent_nothing = happened(lambda: connect(refusing_url()))
     with Provider("422") as provider:
         said_no = happened(lambda: httpx.post(provider.url).raise_for_status())

@@ -1,5 +1,6 @@
 //! Durable runs on the memory store, with processes that die, stop, lose answers and lag behind.
 
+mod away;
 mod cancel;
 mod crash;
 mod faults;

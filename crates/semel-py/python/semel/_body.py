@@ -60,7 +60,7 @@ class BodyLoop(asyncio.AbstractEventLoop):
                 handle = self._ready.popleft()
                 if handle.cancelled():
                     continue
-                # An exit is in its task, too: it ends this run, and no other one.
+                # Its task has a SystemExit, too: that ends this run, and no other one.
                 with contextlib.suppress(SystemExit):
                     handle._run()
         finally:

@@ -6,7 +6,7 @@ What is asked, in which order, and what an answer means is the engine's."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +100,7 @@ class Errand:
         return wish
 
     @contextmanager
-    def _going_on(self) -> Iterator[None]:
+    def _going_on(self) -> Generator[None]:
         """Tells the engine what went wrong, and lets it leave the transaction as it was.
 
         What the server says of a statement is the engine's to judge. What the function raises, or

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from campaign import survive_phase_kill
+from campaign import LATE_SECONDS, survive_phase_kill
 from destinations import Fault
 from example_catalogue import TRIAGE
-from example_stage import Stage, Worker, on_stage, postgres_server
+from example_stage import Stage, on_stage, postgres_server
 from example_story import check_done, each, finish
+from example_worker import Forked, Worker
 
 DIE_AT = "SEMEL_DEMO_DIE_AT"
 # Fewer mean that the worker did not tell of all: run, step, two effects and the end, both sides.
@@ -20,21 +21,25 @@ MODEL_CALLS_MAX = 2
 each_store = pytest.mark.parametrize("store", ["sqlite", "postgres"])
 
 
-def points_of(worker: Worker) -> list[str]:
-    """The points that a worker passed, each by its first name and once."""
+def batches_of(worker: Worker) -> list[list[str]]:
+    """The points that a worker passed. One that commits several things at once has many names."""
     lines = [line for line in worker.words().splitlines() if line.startswith("point: ")]
-    names = [line.removeprefix("point: ").split(" | ")[0] for line in lines]
-    return list(dict.fromkeys(name for name in names if name))
+    return [line.removeprefix("point: ").split(" | ") for line in lines]
+
+
+def is_by_the_clock(point: str) -> bool:
+    """Leases are renewed when it is time: a run that ends sooner passes no such point."""
+    return point.endswith(" run running")
 
 
 def all_points(store: str) -> list[str]:
     """Every point that a worker passes when nobody kills it."""
-    with on_stage(TRIAGE.name, TRIAGE.destinations, store) as stage:
+    with on_stage(TRIAGE.name, TRIAGE.destinations, store, Forked) as stage:
         worker = stage.start(*TRIAGE.items, env={DIE_AT: "nowhere"})
         assert worker.end() == 0, worker.words()
         check_done(stage, TRIAGE, worker.outcome())
         check_model(stage, most=1)
-        points = points_of(worker)
+        points = list(dict.fromkeys(names[0] for names in batches_of(worker) if names[0]))
         assert len(points) >= POINTS_MIN, points
         return points
 
@@ -46,12 +51,14 @@ def check_model(stage: Stage, most: int) -> None:
 
 def survive(store: str, point: str) -> str:
     """Kills a worker at one point; the next ones finish."""
-    with on_stage(TRIAGE.name, TRIAGE.destinations, store) as stage:
+    with on_stage(TRIAGE.name, TRIAGE.destinations, store, Forked) as stage:
         told = f"triage on {store}, killed {point}"
         try:
             worker = stage.start(*TRIAGE.items, env={DIE_AT: point})
-            assert worker.end() != 0, f"the point was not reached: {worker.words()}"
-            assert points_of(worker)[-1] == point
+            if worker.end() != 0:
+                assert point in batches_of(worker)[-1]
+            else:
+                assert is_by_the_clock(point), f"the point was not reached: {worker.words()}"
             doubts = finish(stage, TRIAGE)
             check_model(stage, MODEL_CALLS_MAX)
         except AssertionError as error:
@@ -77,7 +84,7 @@ def test_triage_killed_at_every_destination_is_one_ticket_and_one_mail(store: st
     kills = [
         Fault("kill", "before"),
         Fault("kill", "after"),
-        Fault("land_late", "before", seconds=0.2),
+        Fault("land_late", "before", seconds=LATE_SECONDS),
     ]
     stories = [(target, kill) for target in WRITES for kill in kills]
 
