@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Script, World, until
-
 import semel
+from conftest import Script, World, until
 from semel import (
     AsyncSemel,
     InDoubt,

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from conftest import Site, World, until
-
 from semel import ForeignAwait, RunPaused, Semel, SemelError, WorkflowContext, effect, workflow
 
 WORLD = World()
@@ -89,9 +88,7 @@ async def foreign(ctx: WorkflowContext, what: str, first: bool) -> str:
 
 @pytest.mark.parametrize("first", [False, True])
 @pytest.mark.parametrize("what", FOREIGN)
-def test_a_body_waits_for_nothing_foreign(
-    app: Semel, site: Site, what: str, first: bool
-) -> None:
+def test_a_body_waits_for_nothing_foreign(app: Semel, site: Site, what: str, first: bool) -> None:
     SEEN.append(f"{site.url}/")
     handle = app.start(foreign, what, first)
     with pytest.raises(RunPaused, match="foreign_await"):
@@ -167,9 +164,7 @@ async def draws(ctx: WorkflowContext) -> list[str]:
     return drawn
 
 
-def test_req_s4_a_replay_draws_the_same(
-    sqlite_url: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_req_s4_a_replay_draws_the_same(sqlite_url: str, caplog: pytest.LogCaptureFixture) -> None:
     app = Semel(sqlite_url)
     handle = app.start(draws, key="k")
     until(lambda: handle.state == "waiting")

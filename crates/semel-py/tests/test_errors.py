@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 
 import pytest
-
 import semel
 from semel import _errors
 from semel._errors import SemelError, describe, from_native, rebuild, text

@@ -7,7 +7,6 @@ import subprocess
 import sys
 
 import pytest
-
 import semel
 
 HEAVY = ("pydantic", "pydantic_core", "httpx", "requests", "stripe", "psycopg", "uvloop", "anyio")

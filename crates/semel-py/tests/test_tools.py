@@ -7,10 +7,9 @@ import json
 from typing import Any, Literal
 
 import pytest
+import semel
 from conftest import World
 from pydantic import BaseModel
-
-import semel
 from semel import (
     InputChanged,
     Semel,

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from conftest import World
-
 from semel import (
     InputChanged,
     Refused,
@@ -90,9 +89,7 @@ def test_an_exception_undoes_everything_and_is_its_own(app: Semel, sqlite_url: s
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1), Refused("never")])
-def test_whatever_ends_it_undoes_it(
-    app: Semel, sqlite_url: str, error: BaseException
-) -> None:
+def test_whatever_ends_it_undoes_it(app: Semel, sqlite_url: str, error: BaseException) -> None:
     @transaction("cut", key="{order_id}")
     def cut(tx: Any, order_id: str) -> None:
         tx.execute("INSERT INTO booking VALUES (1, 'x', NULL)")
@@ -118,7 +115,15 @@ def test_a_statement_that_fails_undoes_everything(app: Semel, sqlite_url: str) -
 
 @pytest.mark.parametrize(
     "sql",
-    ["COMMIT", "ROLLBACK", "BEGIN", "SELEKT", "DELETE FROM effects", "DROP TABLE journal", "VACUUM"],
+    [
+        "COMMIT",
+        "ROLLBACK",
+        "BEGIN",
+        "SELEKT",
+        "DELETE FROM effects",
+        "DROP TABLE journal",
+        "VACUUM",
+    ],
 )
 def test_statements_that_it_may_not_run(app: Semel, sqlite_url: str, sql: str) -> None:
     @transaction("bad", key="{order_id}")

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Script, until
-
 import semel
+from conftest import Script, until
 from semel import AsyncSemel, Semel, Worker, WorkflowContext, effect, workflow
 
 APP = """
@@ -253,5 +252,3 @@ def test_a_worker_in_an_event_loop(sqlite_url: str) -> None:
     assert asyncio.run(main()) == "here"
     with pytest.raises(TypeError):
         Worker(AsyncSemel(sqlite_url)).run()
-
-

@@ -76,7 +76,7 @@ class BodyLoop(asyncio.AbstractEventLoop):
             for task in [task for task in self._tasks if not task.done()]:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with contextlib.suppress(Exception, SystemExit, GeneratorExit):
-                    task.get_coro().close()  # type: ignore[union-attr]
+                    task.get_coro().close()
         finally:
             asyncio._set_running_loop(outer)
 
