@@ -157,6 +157,7 @@ def check(connection: Any, is_async: bool) -> None:
     """Refuses a connection that the function cannot work on."""
     try:
         import psycopg
+        from psycopg import RawCursor  # noqa: F401  (older ones have none)
     except ImportError:
         detail = "a transaction on Postgres needs psycopg 3.2 or newer"
         raise SemelError(detail, code="transaction_unsupported") from None
