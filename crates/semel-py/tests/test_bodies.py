@@ -13,7 +13,16 @@ from typing import Any
 
 import pytest
 from conftest import Site, World, until
-from semel import ForeignAwait, RunPaused, Semel, SemelError, WorkflowContext, effect, workflow
+from semel import (
+    ForeignAwait,
+    RunPaused,
+    Semel,
+    SemelError,
+    StepContext,
+    WorkflowContext,
+    effect,
+    workflow,
+)
 
 WORLD = World()
 SEEN: list[Any] = []
@@ -150,6 +159,24 @@ def test_an_effect_in_a_step_goes_through_the_ledger(app: Semel) -> None:
     assert app.start(in_a_step).result(timeout=20) == [{"number": 1}, {"number": 2}]
     assert app.start(in_a_step).result(timeout=20) == [{"number": 1}, {"number": 2}]
     assert len(WORLD) == 2
+
+
+@effect("with-context", key="{id}")
+async def with_context(ctx: StepContext, id: str) -> list[Any]:
+    return [ctx.run_id, ctx.attempt, id]
+
+
+@workflow
+async def gives_context(ctx: WorkflowContext) -> list[Any]:
+    return [ctx.run_id, await ctx.step(with_context, "1")]
+
+
+def test_an_effect_may_take_the_context_of_its_run(app: Semel) -> None:
+    run_id, receipt = app.start(gives_context).result(timeout=20)
+    assert receipt == [run_id, 1, "1"]
+    again = app.start(gives_context).result(timeout=20)
+    assert again[1] == receipt, "another run gets the first receipt"
+    assert again[0] != run_id
 
 
 @workflow

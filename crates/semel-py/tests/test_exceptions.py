@@ -329,7 +329,7 @@ def test_a_refused_effect_reaches_the_workflow(app: Semel) -> None:
     assert "no such customer" in app.start(uses_refused).result(timeout=20)
 
 
-def test_req_v1_operators_see_the_trace(app: Semel, script: Script, sqlite_url: str) -> None:
+def test_operators_see_the_trace(app: Semel, script: Script, sqlite_url: str) -> None:
     WORLD.answers = [Declined("one", 1), Declined("two", 2)]
     handle = app.start(uses_shaky)
     with pytest.raises(RunPaused):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import semel
@@ -52,27 +54,28 @@ def test_the_import_starts_nothing() -> None:
     assert "semel" in imported(program)
 
 
-def test_the_import_is_quick() -> None:
-    """Measured by what the modules of Semel take themselves; generous, for machines under load."""
-    best = min(_own_milliseconds() for _ in range(3))
-    assert best < 100
-
-
-def _own_milliseconds() -> float:
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", "import semel"],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
-    own = 0
-    for line in done.stderr.splitlines():
-        self_us, _, name = line.removeprefix("import time:").split("|")
-        if name.strip().partition(".")[0] == "semel":
-            own += int(self_us)
-    assert own > 0
-    return own / 1000
+def test_the_import_is_quick(tmp_path: Path) -> None:
+    """Counted is the time of the processor: other programs on this machine do not matter."""
+    program = """
+import asyncio, concurrent.futures, dataclasses, inspect, json, logging, time, typing
+before = time.process_time()
+import semel
+print(time.process_time() - before)
+"""
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    taken = []
+    for _ in range(4):  # the first one compiles
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
+        )
+        taken.append(float(done.stdout))
+    assert min(taken) < 0.1
 
 
 def test_everything_that_is_offered_is_there() -> None:

@@ -100,7 +100,7 @@ def test_another_input_under_the_same_key_is_refused(app: Semel) -> None:
     assert caught.value.code == "input_changed"
 
 
-def test_req_r9_another_run_of_the_same_intent_repeats_no_effect(app: Semel) -> None:
+def test_another_run_of_the_same_intent_repeats_no_effect(app: Semel) -> None:
     inbound = Inbound(request_id="42", text="printer on fire")
     one = app.start(triage, inbound, key="event-1").result(timeout=20)
     other = app.start(triage, inbound, key="event-2").result(timeout=20)
@@ -277,7 +277,7 @@ async def many_shapes(ctx: WorkflowContext) -> list[Any]:
     ]
 
 
-def test_req_r6_what_a_step_may_be(app: Semel, script: Script, sqlite_url: str) -> None:
+def test_what_a_step_may_be(app: Semel, script: Script, sqlite_url: str) -> None:
     handle = app.start(many_shapes)
     assert handle.result(timeout=20) == [
         *("StepContext 1", "StepContext 2", 3, 8, 10, 12, 7, 16, 9, 10, {"a": 11}, 12, 13.0),
