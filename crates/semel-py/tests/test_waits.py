@@ -70,7 +70,7 @@ def test_a_signal_that_comes_early(sqlite_url: str) -> None:
     app.close()
 
 
-def test_req_a2_a_delivery_that_comes_twice_is_one(any_app: Semel) -> None:
+def test_a_delivery_that_comes_twice_is_one(any_app: Semel) -> None:
     @workflow(name="two")
     async def two(ctx: WorkflowContext) -> list[Any]:
         first = await ctx.wait_for_signal("go")
@@ -161,7 +161,7 @@ async def publishes(ctx: WorkflowContext, id: str) -> Any:
     return await ctx.step(publish, id)
 
 
-def test_req_a3_nothing_is_sent_before_the_approval(sqlite_url: str) -> None:
+def test_nothing_is_sent_before_the_approval(sqlite_url: str) -> None:
     app = Semel(sqlite_url)
     handle = app.start(publishes, "post-1", key="post-1")
     until(lambda: handle.state == "waiting")
@@ -176,7 +176,7 @@ def test_req_a3_nothing_is_sent_before_the_approval(sqlite_url: str) -> None:
     app.close()
 
 
-def test_req_a1_the_resumed_run_has_the_key_of_its_intent(sqlite_url: str) -> None:
+def test_the_resumed_run_has_the_key_of_its_intent(sqlite_url: str) -> None:
     app = Semel(sqlite_url)
     handle = app.start(publishes, "post-1", key="post-1")
     until(lambda: handle.state == "waiting")
