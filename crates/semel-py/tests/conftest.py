@@ -46,7 +46,7 @@ def _postgres_url() -> Iterator[str]:
     psycopg = pytest.importorskip("psycopg")
     schema = f"py_{os.getpid()}_{uuid.uuid4().hex[:12]}"
     sign = "&" if "?" in SERVER else "?"
-    yield f"{SERVER}{sign}schema={schema}"
+    yield f"{SERVER}{sign}schema={schema}&migrate=true"
     with psycopg.connect(SERVER, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 

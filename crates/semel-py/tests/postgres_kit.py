@@ -11,8 +11,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg import sql
-from semel import Semel
+from psycopg import Connection, sql
+from pydantic import BaseModel
+from semel import Semel, SemelError, transaction
 
 SERVER = "SEMEL_TEST_POSTGRES"
 """Names the server; `cargo xtask postgres -- …` starts one and sets it."""
@@ -87,3 +88,30 @@ class Ledger:
         with psycopg.connect(server(), autocommit=True) as connection:
             name = sql.Identifier(self.schema)
             connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(name))
+
+
+ran: list[str] = []
+"""The orders for which the function ran, in this test."""
+
+
+class Booking(BaseModel):
+    """What a booking comes to."""
+
+    order: str
+    number: int
+
+
+@transaction("book-order", key="{order}")
+def book(tx: Connection[Any], order: str) -> Booking:
+    """Books an order."""
+    ran.append(order)
+    tx.execute("INSERT INTO orders VALUES (%s)", [order])
+    return Booking(order=order, number=len(ran))
+
+
+def refused(code: str, call: Any, *args: Any) -> SemelError:
+    """What a call is refused with."""
+    with pytest.raises(SemelError) as caught:
+        call(*args)
+    assert caught.value.code == code, caught.value
+    return caught.value

@@ -56,7 +56,7 @@ class Stubborn(Exception):
 
 class Outer:
     class Inner(Exception):
-        pass
+        """Of a class in a class."""
 
 
 def same(found: BaseException, raised: BaseException) -> None:

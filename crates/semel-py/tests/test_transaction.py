@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from decimal import Decimal
@@ -35,13 +34,12 @@ class SoldOut(Exception):
 
 
 @pytest.fixture(autouse=True)
-def table(app: Semel) -> Iterator[None]:
+def table(app: Semel) -> None:
     @transaction("create-table", key="once")
     def create(tx: Any) -> None:
         tx.execute("CREATE TABLE booking (number INTEGER PRIMARY KEY, shop TEXT, raw BLOB)")
 
     create()
-    yield
 
 
 def rows(url: str) -> list[Any]:

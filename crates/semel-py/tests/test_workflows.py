@@ -140,13 +140,13 @@ async def classify(inbound: Inbound) -> Classification:
     die("in step")
     return Classification(subject=inbound.request_id * 2)
 
-@effect("crm", key="{request_id}", contract=native_key())
+@effect("crm", key="{request_id}", contract=native_key(), lease="2s")
 async def create_once(request_id: str, c: Classification) -> Ticket:
     happened("create " + semel.intent().downstream_key)
     die("in effect")
     return Ticket("T-" + request_id, c.subject)
 
-@effect("mail", key="{request_id}", contract=native_key())
+@effect("mail", key="{request_id}", contract=native_key(), lease="2s")
 def mail(request_id: str, ticket: Ticket) -> str:
     happened("mail " + semel.intent().downstream_key)
     die("in mail")
@@ -159,7 +159,7 @@ async def triage(ctx: WorkflowContext, inbound: Inbound) -> dict:
     m = await ctx.step(mail, inbound.request_id, t)
     return {"subject": c.subject, "ticket": t.id, "mail": m}
 
-app = Semel(os.environ["STORE"])
+app = Semel(os.environ["STORE"], lease="2s")
 handle = app.start(triage, Inbound(request_id="42"), key="event")
 print(json.dumps(handle.result(timeout=50)))
 """

@@ -155,11 +155,13 @@ def call(
 
 def check(connection: Any, is_async: bool) -> None:
     """Refuses a connection that the function cannot work on."""
+    detail = "a transaction on Postgres needs psycopg 3.2 or newer"
     try:
         import psycopg
     except ImportError:
-        detail = "a transaction on Postgres needs psycopg 3.2 or newer"
         raise SemelError(detail, code="transaction_unsupported") from None
+    if not hasattr(psycopg, "RawCursor"):
+        raise SemelError(detail, code="transaction_unsupported")
     kind = psycopg.AsyncConnection if is_async else psycopg.Connection
     if not isinstance(connection, kind):
         function = "an `async def`" if is_async else "a plain function"
