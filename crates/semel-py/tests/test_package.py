@@ -13,11 +13,18 @@ import pytest
 import semel
 
 PACKAGE = distribution("semel")
+ALLOWED = Path(__file__).parents[1] / "stubtest.txt"
 
 
 def test_the_wheel_has_types_and_the_stub_of_the_native_part() -> None:
     files = {str(path) for path in PACKAGE.files or []}
     assert {"semel/py.typed", "semel/_native.pyi", "semel/_native.abi3.so"} <= files
+
+
+def test_the_stub_is_what_the_native_part_has(tmp_path: Path) -> None:
+    line = [sys.executable, "-m", "mypy.stubtest", "--allowlist", str(ALLOWED), "semel._native"]
+    done = subprocess.run(line, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_tests_see_what_is_installed() -> None:
