@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "python"))
 SERVER = os.environ.get("SEMEL_TEST_POSTGRES", "")
 """The address of a Postgres for the tests; without it they use SQLite alone."""
 
-PATIENCE_S = 60
+PATIENCE_S = 180
 """A test that is silent for so long hangs: everybody's traces are printed and the run ends."""
 
 
@@ -36,7 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def no_hanging(request: pytest.FixtureRequest) -> Iterator[None]:
     """Ends a test that hangs: the point of many tests here is that nothing does."""
     is_campaign = "kill" in request.path.parts
-    patience = PATIENCE_S * (20 if is_campaign else 1)
+    patience = PATIENCE_S * (7 if is_campaign else 1)
     faulthandler.dump_traceback_later(patience, exit=True, file=sys.__stderr__)
     yield
     faulthandler.cancel_dump_traceback_later()
