@@ -126,7 +126,7 @@ def test_req_o6_an_agent_that_calls_again_after_a_timeout_gets_the_first_ticket(
     example = next(one for one in CATALOGUE if one.name == "agent_tools")
     with on_stage(example.name, example.destinations, "sqlite") as stage:
         stage["crm"].faults.add(Fault("stall", "after", seconds=1.0))
-        worker = stage.start("case-1", env={"PATIENCE": "0.3"})
+        worker = stage.start("case-1", env={"PATIENCE": "0.6"})
         assert worker.end() == 0
         answers = worker.outcome()["case-1"]
         assert answers[0] == "timed out"

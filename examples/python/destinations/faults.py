@@ -6,11 +6,13 @@ and the phase: `before` the effect is applied, or `after`.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import signal
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,7 +70,7 @@ class FaultPlan:
     def __init__(self, faults: list[Fault] | None = None) -> None:
         self._faults = list(faults or [])
         self._met = [0] * len(self._faults)
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._over = threading.Event()
 
     @staticmethod
@@ -81,6 +83,12 @@ class FaultPlan:
         with self._lock:
             self._faults.append(fault)
             self._met.append(0)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Lets no request pass meanwhile, so that a fault can name a process just started."""
+        with self._lock:
+            yield
 
     def clear(self) -> None:
         """From now on nothing goes wrong."""

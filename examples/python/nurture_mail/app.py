@@ -98,7 +98,7 @@ def main() -> None:
         case ["settle", letter, recipient, *message_id]:
             settle(app, letter, recipient, *message_id)
         case names:
-            print(json.dumps(nurture_all(app, names)))
+            print(json.dumps(nurture_all(app, names or ["ada"])))
     app.close()
 
 

@@ -62,6 +62,7 @@ def main() -> None:
         case ["settle", order_id, *ts]:
             settle(app, order_id, *ts)
         case orders:
+            orders = orders or ["order-42"]
             print(json.dumps({order: [tell(order) for _ in "12"] for order in orders}))
     app.close()
 

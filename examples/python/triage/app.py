@@ -161,6 +161,7 @@ def main() -> None:
         case ["settle", request_id, *message_id]:
             settle(app, request_id, *message_id)
         case requests:
+            requests = requests or ["request-42"]
             runs = {request: [trigger(app, request) for _ in "12"] for request in requests}
             ends = {name: [outcome(app, name, run) for run in two] for name, two in runs.items()}
             print(json.dumps(ends))

@@ -6,7 +6,7 @@ import os
 import random
 import secrets
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from destinations import Fault
 from example_catalogue import Example
@@ -119,9 +119,10 @@ def survive_phase_kill(
     with on_stage(example.name, example.destinations, store, Forked) as stage:
         target = target or example.target
         told = f"{example.name} on {store}, {fault.kind} {fault.phase} {target} {fault.request}"
-        worker = stage.start(*example.items)
-        aimed = Fault(**{**vars(fault), "pid": worker.pid})
-        stage[target].faults.add(aimed)
+        faults = stage[target].faults
+        with faults.held():
+            worker = stage.start(*example.items)
+            faults.add(replace(fault, pid=worker.pid))
         try:
             assert worker.end() != 0, "the worker was not killed"
             check_never_twice(stage, example)
