@@ -14,11 +14,14 @@ import runpy
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any, Protocol
 
 # Longer than any healthy run takes here, so that only what hangs meets it.
 PATIENCE_SECONDS = 90
+LOOK_SECONDS = 0.005
 
 _forked = multiprocessing.get_context("forkserver")
 _forked.set_forkserver_preload(
@@ -81,26 +84,36 @@ class Started:
         self._process.kill()
 
 
+# Starting a process also asks after all others, and two threads that ask at once take each other's
+# answer.
+_one_asks = threading.Lock()
+
+
 class Forked:
     """The same program, forked from a process that has imported what it needs."""
 
     def __init__(self, program: list[str], env: dict[str, str], out: Path, err: Path) -> None:
         self._process = _forked.Process(target=_run, args=(program, env, str(out), str(err)))
-        self._process.start()
+        with _one_asks:
+            self._process.start()
 
     @property
     def pid(self) -> int | None:
         return self._process.pid
 
     def poll(self) -> int | None:
-        return self._process.exitcode
+        with _one_asks:
+            return self._process.exitcode
 
     def wait(self) -> int | None:
-        self._process.join(PATIENCE_SECONDS)
-        return self._process.exitcode
+        end = time.monotonic() + PATIENCE_SECONDS
+        while (code := self.poll()) is None and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+        return code
 
     def kill(self) -> None:
-        self._process.kill()
+        with _one_asks:
+            self._process.kill()
 
 
 def _run(program: list[str], env: dict[str, str], out: str, err: str) -> None:

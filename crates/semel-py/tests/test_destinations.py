@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import smtplib
+import socket
 import subprocess
 import sys
 import threading
@@ -117,6 +119,19 @@ def test_a_request_may_land_after_its_sender_is_gone(started: Any) -> None:
     assert slack.book.lines("applied") == []
     assert sender.wait(10) == -signal.SIGKILL
     until(lambda: len(slack.book.lines("applied", text="late")) == 1)
+
+
+def test_a_request_that_was_cut_in_the_middle_is_none(started: Any) -> None:
+    crm: Crm = started(Crm)
+    host, port = crm.address.removeprefix("http://").split(":")
+    head = b"POST /tickets HTTP/1.1\r\nIdempotency-Key: k\r\nContent-Length: 18\r\n\r\n"
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(head + b'{"refer')
+        connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionResetError):
+            assert connection.recv(100) == b""
+    assert crm.book.lines("arrived") == []
+    assert ticket(crm, "k").status_code == 201
 
 
 def until(is_true: Any) -> None:

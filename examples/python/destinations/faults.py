@@ -12,7 +12,7 @@ import os
 import re
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -85,7 +85,7 @@ class FaultPlan:
             self._met.append(0)
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> Generator[None, None, None]:
         """Lets no request pass meanwhile, so that a fault can name a process just started."""
         with self._lock:
             yield

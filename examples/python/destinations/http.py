@@ -162,7 +162,10 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
 
     def _read(self) -> Request:
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
+        length = int(self.headers.get("content-length", 0))
+        body = self.rfile.read(length)
+        if len(body) < length:
+            raise Cut  # the sender died in the middle of it: that is no request
         headers = {name.lower(): value for name, value in self.headers.items()}
         return Request(self.command, urlsplit(self.path).path, headers, body)
 
