@@ -9,6 +9,7 @@ from destinations import Fault
 from example_catalogue import CATALOGUE, TRIAGE, Example
 from example_stage import Stage, on_stage
 from example_story import check_done, each, finish
+from example_worker import Forked
 
 ALL = [*CATALOGUE, TRIAGE]
 
@@ -52,7 +53,7 @@ def test_example_works_and_a_repeat_sends_nothing(example: Example) -> None:
 @each_example
 def test_example_bears_every_fault_of_its_destination(example: Example) -> None:
     def play(fault: Fault) -> None:
-        with on_stage(example.name, example.destinations, "sqlite") as stage:
+        with on_stage(example.name, example.destinations, "sqlite", Forked) as stage:
             stage[example.target].faults.add(fault)
             doubts = finish(stage, example)
             print(f"{example.name}: {fault.kind} {fault.phase}, {doubts} doubts")
