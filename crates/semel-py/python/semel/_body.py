@@ -148,7 +148,7 @@ class Body:
         try:
             self._task = self._start(input)
         except SemelError as error:
-            self.port.fail("input_invalid", error.detail, None)
+            self.port.fail("input_invalid", text(error), None)
         except Exception as error:
             self._fail(error)
         else:

@@ -72,12 +72,15 @@ class Function(Declared[P, R_co]):
         name: str | None = None,
         retries: int | Retry | None = None,
         exhausted: Exhausted | None = None,
-        no_retry: tuple[type[BaseException], ...] = (),
+        no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
     ) -> None:
         super().__init__(function, name)
+        _check_exhausted(exhausted)
         self.again = again(retries)
         self.exhausted = exhausted
-        self.no_retry = no_retry
+        # One class alone will do. Looked at now, and not when something has failed.
+        self.no_retry = (no_retry,) if isinstance(no_retry, type) else tuple(no_retry)
+        isinstance(None, self.no_retry)
 
 
 class Model(Function[P, R_co]):
@@ -101,6 +104,7 @@ class Workflow(Declared[P, R_co]):
         if not parameters or (self.shape.is_method and len(parameters) == 1):
             raise TypeError(f"the workflow {self.name} takes no context as its first parameter")
         check_name(self.name)
+        _check_exhausted(exhausted)
         self.exhausted = exhausted
 
     @property
@@ -238,6 +242,11 @@ class Effect(Declared[P, R_co]):
         return result
 
 
+def _check_exhausted(exhausted: str | None) -> None:
+    if exhausted not in (None, "pause", "fail"):
+        raise ValueError('exhausted is "pause" or "fail"')
+
+
 def _fingerprinter(
     source: Fingerprint | None, names: list[str]
 ) -> tuple[Callable[[dict[str, Any]], Any] | None, list[str] | None]:
@@ -277,7 +286,7 @@ def function(
     name: str | None = None,
     retries: int | Retry | None = None,
     exhausted: Exhausted | None = None,
-    no_retry: tuple[type[BaseException], ...] = (),
+    no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 def function(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declares a plain step, sync (it runs in a thread) or async, with or without a `ctx`.
@@ -296,7 +305,7 @@ def model(
     name: str | None = None,
     retries: int | Retry | None = None,
     exhausted: Exhausted | None = None,
-    no_retry: tuple[type[BaseException], ...] = (),
+    no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
 ) -> Callable[[Callable[P, R]], Model[P, R]]: ...
 def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declares a call of a model: a step with one recorded answer per run and request. The

@@ -144,13 +144,13 @@ class Host:
             value = await work.begin(argument)
         except (Exception, SystemExit) as error:
             # An exit ends the step, not the event loop that other runs live on.
-            work.fail(self.inbox, job, error)
+            _fail(self.inbox, job, work, error)
         except BaseException as error:
             # Cancelled: by the engine, whom the answer does not reach, or with its event loop.
-            work.fail(self.inbox, job, error)
+            _fail(self.inbox, job, work, error)
             raise
         else:
-            work.reply(self.inbox, job, value)
+            _reply(self.inbox, job, work, value)
         finally:
             self._tasks.pop(job, None)
             self._flush_soon()
@@ -171,9 +171,9 @@ class Host:
 
     async def _later(self, job: int, work: Work, value: Any) -> None:
         try:
-            work.reply(self.inbox, job, await value)
+            _reply(self.inbox, job, work, await value)
         except BaseException as error:
-            work.fail(self.inbox, job, error)
+            _fail(self.inbox, job, work, error)
         self.inbox.flush()
 
     def _on_transact(self, job: int, work: Any, transaction: Any) -> None:
@@ -217,15 +217,33 @@ _HANDLERS: dict[str, Callable[..., None]] = {
 }
 
 
+def _reply(inbox: Inbox, job: int, work: Work, value: Any) -> None:
+    """Says what a job came to."""
+    try:
+        work.reply(inbox, job, value)
+    except Exception as error:
+        _fail(inbox, job, work, error)
+
+
+def _fail(inbox: Inbox, job: int, work: Work, error: BaseException) -> None:
+    """Says why a job came to nothing. Whatever happens here, it is answered: else its run would
+    wait for ever. After the call nothing proves that it did not happen."""
+    try:
+        work.fail(inbox, job, error)
+    except Exception:
+        _log.exception("what a step or an effect raised could not be told")
+        inbox.fail(job, "unknown", type(error).__name__, None)
+
+
 def do_here(inbox: Inbox, job: int, work: Work, argument: Any) -> Any:
     """Does a piece of sync work in this thread. Returns what is still to await, if anything."""
     try:
         value = work.begin(argument)
         if inspect.isawaitable(value):
             return value
-        work.reply(inbox, job, value)
+        _reply(inbox, job, work, value)
     except BaseException as error:
-        work.fail(inbox, job, error)
+        _fail(inbox, job, work, error)
         if not isinstance(error, Exception):
             raise
     finally:
@@ -238,7 +256,7 @@ def _refuse_later(inbox: Inbox, job: int, work: Work, later: Any) -> None:
     if inspect.iscoroutine(later):
         later.close()
     words = "its function is no `async def`, but returned something to await"
-    work.fail(inbox, job, TypeError(words))
+    _fail(inbox, job, work, TypeError(words))
     inbox.flush()
 
 
