@@ -90,6 +90,11 @@ def test_several_places_are_unambiguous(template: Any) -> None:
     assert len(set(found)) == len(pairs)
 
 
+@pytest.mark.parametrize("template", ["{a}:{b}", "{a}_{b}", "{a}__{b}", "{a}-_-{b}", ["{a}", "{b}"]])
+def test_what_separates_two_places_is_no_part(template: Any) -> None:
+    assert two_places(template).key_of("x", "y") == ["x", "y"]
+
+
 @pytest.mark.parametrize(
     "bad", ["", "  ", "\n", None, 1.5, True, b"x", ["a"], {"a": 1}, object(), float("nan")]
 )

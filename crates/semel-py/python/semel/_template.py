@@ -17,6 +17,7 @@ KeySource = str | Sequence[str] | Callable[..., Any]
 """How a key is declared: a template, a list of templates, or a function of the parameters."""
 
 _WORD = re.compile(r"\w")
+_SEPARATORS = " :/,;|.-_#"
 
 
 class Template:
@@ -57,8 +58,9 @@ class Template:
             return [self.fill(values)]
         parts: list[str] = []
         for literal, field in self.pieces:
-            if _WORD.search(literal):
-                parts.append(literal.strip(" :/,;|.-_#"))
+            # What only separates is no part: each place is one already.
+            if _WORD.search(word := literal.strip(_SEPARATORS)):
+                parts.append(word)
             if field is not None:
                 parts.append(_value(field, values))
         return parts
