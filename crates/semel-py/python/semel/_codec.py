@@ -165,9 +165,10 @@ def hints(function: Callable[..., Any]) -> Mapping[str, Any]:
         function = getattr(type(function), "__call__", function)  # noqa: B004
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except (NameError, TypeError) as error:
+        if not getattr(function, "__annotations__", None):
+            return {}  # a part of the interpreter: it has none
+        # Not without: the function would get plain JSON where it says that it takes a model.
         what = getattr(function, "__qualname__", repr(function))
         detail = f"an annotation of {what} cannot be resolved: {error}"
         raise SemelError(detail, code="input_invalid") from error
-    except TypeError:  # a part of the interpreter: it has none
-        return {}
