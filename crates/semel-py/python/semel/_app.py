@@ -164,6 +164,8 @@ class App:
     def _closed(self) -> None:
         _current.closed(self)
         native, self._native = self._native, None
+        # Opened again it has a ledger that none of them was offered to.
+        self._offered.clear()
         if native is not None:
             native.close()
 

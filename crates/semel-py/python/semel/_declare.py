@@ -110,11 +110,20 @@ class Workflow(Declared[P, R_co]):
     @property
     def release(self) -> str:
         """The default name of this version of the code: a digest of its source."""
-        try:
-            source = inspect.getsource(sys.modules[self.function.__module__])
-        except (OSError, TypeError, KeyError):
-            source = inspect.getsource(self.function)
-        return hashlib.sha256(source.encode()).hexdigest()[:12]
+        return hashlib.sha256(self._source()).hexdigest()[:12]
+
+    def _source(self) -> bytes:
+        for where in (sys.modules.get(self.function.__module__), self.function):
+            try:
+                return inspect.getsource(cast(Any, where)).encode()
+            except (OSError, TypeError):
+                continue
+        # Typed in, or from `python -c`: what it was compiled to is all there is.
+        code: Any = getattr(inspect.unwrap(self.function), "__code__", None)
+        if code is None:
+            return b""
+        plain = [one for one in code.co_consts if isinstance(one, (str, int, float, bytes))]
+        return bytes(code.co_code) + repr((code.co_names, plain)).encode()
 
     def dump_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The input of a run: one parameter is the value itself, several are an object."""
