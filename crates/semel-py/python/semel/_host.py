@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
+import contextlib
+import functools
 import inspect
 import itertools
 import logging
@@ -17,6 +18,7 @@ from . import _current
 from ._body import Body
 from ._errors import SemelError, TimedOut, from_native, text
 from ._native import Asked, Inbox
+from ._threads import Threads
 from ._work import Work
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ Begin = Callable[[Inbox, int], Asked]
 _log = logging.getLogger("semel")
 _tokens = itertools.count(1)
 _hosts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Host] = weakref.WeakKeyDictionary()
-_THREADS_MAX = 64
-"""Sync functions that run at once on one event loop; more wait."""
 
 
 class Host:
@@ -43,7 +43,7 @@ class Host:
         self._bodies: dict[int, Body] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._workflows: dict[str, tuple[App, Workflow[..., Any]]] = {}
-        self._pool: concurrent.futures.ThreadPoolExecutor | None = None
+        self._threads = Threads()
         self._is_flushing = False
         # Weak: a loop must not keep alive what keeps its own inbox open.
         this: weakref.ref[Host] = weakref.ref(self)
@@ -82,12 +82,18 @@ class Host:
 
     def read(self) -> None:
         """Does everything that waits in the inbox."""
+        interrupt: BaseException | None = None
         for kind, *parts in self.inbox.drain():
             try:
                 _HANDLERS[kind](self, *parts)
             except Exception:
                 _log.exception("a message of the engine could not be handled")
+            except BaseException as error:
+                # Such as KeyboardInterrupt. The rest is done first: nobody would say it again.
+                interrupt = interrupt or error
         self.inbox.flush()
+        if interrupt is not None:
+            raise interrupt
 
     def _flush_soon(self) -> None:
         """Passes on what was said, once for everything that is ready to run now."""
@@ -156,8 +162,6 @@ class Host:
             self._flush_soon()
 
     def _in_thread(self, job: int, work: Work, argument: Any, context: Any) -> None:
-        if self._pool is None:
-            self._pool = concurrent.futures.ThreadPoolExecutor(_THREADS_MAX, "semel-step")
         loop = self._loop()
 
         def run() -> None:
@@ -167,7 +171,7 @@ class Host:
                 later = self._later(job, work, value)
                 asyncio.run_coroutine_threadsafe(later, loop)
 
-        self._pool.submit(context.run, run)
+        self._threads.begin(functools.partial(context.run, run))
 
     async def _later(self, job: int, work: Work, value: Any) -> None:
         try:
@@ -177,9 +181,7 @@ class Host:
         self.inbox.flush()
 
     def _on_transact(self, job: int, work: Any, transaction: Any) -> None:
-        if self._pool is None:
-            self._pool = concurrent.futures.ThreadPoolExecutor(_THREADS_MAX, "semel-step")
-        self._pool.submit(work.run, transaction)
+        self._threads.begin(functools.partial(work.run, transaction))
 
     def _on_abort(self, job: int) -> None:
         task = self._tasks.get(job)
@@ -189,8 +191,7 @@ class Host:
     def close(self) -> None:
         """Nothing is done here any more."""
         self.inbox.close()
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         loop = self._loop()
         if loop is not None and not loop.is_closed():
             loop.remove_reader(self.inbox.fileno())
@@ -303,6 +304,7 @@ class Home:
         self._started = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failed: BaseException | None = None
+        self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="semel-home", daemon=True)
         self._thread.start()
         self._started.wait()
@@ -321,7 +323,11 @@ class Home:
             return
         self._started.set()
         try:
-            loop.run_forever()
+            while not self._is_stopping:
+                # No signal comes to this thread: it is user code that raised it, in one step or
+                # body. The others live on.
+                with contextlib.suppress(KeyboardInterrupt, SystemExit):
+                    loop.run_forever()
         finally:
             self.host.close()
             tasks = asyncio.all_tasks(loop)
@@ -334,6 +340,7 @@ class Home:
 
     def stop(self) -> None:
         """Ends the thread, and cancels what runs there."""
+        self._is_stopping = True
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=10)
