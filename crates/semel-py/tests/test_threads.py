@@ -12,12 +12,14 @@ from semel._threads import Threads
 
 WAIT_S = 10
 GATE = threading.Event()
+HELD = threading.Event()
 SENDS: list[str] = []
 
 
 @function
 def hold() -> None:
     """Keeps the only thread there is."""
+    HELD.set()
     GATE.wait(WAIT_S)
 
 
@@ -62,9 +64,10 @@ def test_an_effect_that_got_no_thread_is_not_sent_later(
     GATE.clear()
     SENDS.clear()
     holding = app.start(holds, key="1")
-    until(lambda: any(one.name.startswith("semel-step") for one in threading.enumerate()))
+    assert HELD.wait(WAIT_S)
     system.is_out = True
     run = app.start(sends, key="1")
+    until(lambda: app.find(send, "1"))
     time.sleep(0.3)  # it is tried several times; each is told that nothing happened
     assert not SENDS
     GATE.set()
