@@ -61,3 +61,42 @@ def test_a_workflow_may_be_typed_in(sqlite_url: str) -> None:
         line, input=TYPED_IN, env=store, capture_output=True, text=True, timeout=60, check=False
     )
     assert (ran.stdout, ran.returncode) == ("1 2\n", 0), ran.stderr
+
+
+STARTED: list[int] = []
+
+
+@function
+async def slow_at_first() -> int:
+    """Not done before its event loop ends."""
+    STARTED.append(1)
+    await asyncio.sleep(60 if len(STARTED) == 1 else 0)
+    return len(STARTED)
+
+
+@workflow
+async def left(ctx: WorkflowContext) -> int:
+    """Is left by the event loop that works on it."""
+    return await ctx.step(slow_at_first)
+
+
+def test_an_event_loop_that_ends_lets_the_runs_of_its_semel_go(sqlite_url: str) -> None:
+    STARTED.clear()
+    kept = AsyncSemel(sqlite_url, lease="2s")  # as in a global variable: it is not collected
+
+    async def begin() -> None:
+        await kept.start(left, key="1")
+        while not STARTED:
+            await asyncio.sleep(0.02)
+
+    async def go_on() -> int:
+        async with AsyncSemel(sqlite_url, lease="2s") as app:
+            return await (await app.start(left, key="1")).result(timeout=20)
+
+    async def use_again() -> int:
+        async with kept:
+            return await (await kept.start(flow, 3, key="3")).result(timeout=WAIT_S)
+
+    asyncio.run(begin())
+    assert asyncio.run(go_on()) == 2
+    assert asyncio.run(use_again()) == 6
