@@ -208,13 +208,18 @@ class Effect(Declared[P, R_co]):
 
     def key_of(self, *args: P.args, **kwargs: P.kwargs) -> list[str]:
         """The key of a call, as the list of its parts: for `app.find` and `app.resolve`."""
-        return self._key(self.shape.bind(args, kwargs))
+        return self._key(self._values(args, kwargs))
+
+    def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        # What the key is made of is typed first: else `"A0…"` and the UUID that is read from it
+        # would be two intents.
+        return self.shape.fit(self.shape.bind(args, kwargs), self._key.names)
 
     def bind(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[str], str | None, str]:
         """The key of a call, the key to pass on if it is declared, and the input."""
-        values = self.shape.bind(args, kwargs)
+        values = self._values(args, kwargs)
         self.shape.result.check()  # now, and not when there is a receipt already
         key = self._key(values)
         downstream = None if self._downstream_key is None else self._downstream_key(values)

@@ -7,7 +7,7 @@ import inspect
 import re
 import string
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date, datetime
 from typing import Any, cast
 
@@ -104,7 +104,7 @@ def key_text(value: Any, name: str) -> str:
 class KeyMaker:
     """Makes the key of a call, as the list of its parts."""
 
-    def __init__(self, source: KeySource, names: Iterable[str]) -> None:
+    def __init__(self, source: KeySource, names: Collection[str]) -> None:
         self._function: Callable[..., Any] | None = None
         self._templates: list[Template] = []
         if callable(source):
@@ -119,6 +119,9 @@ class KeyMaker:
         for template in self._templates:
             if not template.text.strip():
                 raise _invalid("a part of the key is blank")
+        fields = {field.partition(".")[0] for one in self._templates for field in one.fields}
+        self.names = set(names) if self._function is not None else fields
+        """The parameters that it may look at."""
 
     def __call__(self, values: dict[str, Any]) -> list[str]:
         if self._function is not None:
