@@ -17,7 +17,7 @@ def test_an_annotation_that_cannot_be_read_is_refused(app: Semel) -> None:
     calls: list[object] = []
 
     @effect("unread", key="{order.id}")
-    def unread(order: Order, note: "Order" | None = None) -> None:  # type: ignore[valid-type] # noqa: UP037
+    def unread(order: Order, note: "Order" | None = None) -> None:  # noqa: UP037
         calls.append(order)
 
     with pytest.raises(SemelError, match=r"annotation of .*unread cannot be resolved") as refused:

@@ -90,7 +90,9 @@ def test_several_places_are_unambiguous(template: Any) -> None:
     assert len(set(found)) == len(pairs)
 
 
-@pytest.mark.parametrize("template", ["{a}:{b}", "{a}_{b}", "{a}__{b}", "{a}-_-{b}", ["{a}", "{b}"]])
+@pytest.mark.parametrize(
+    "template", ["{a}:{b}", "{a}_{b}", "{a}__{b}", "{a}-_-{b}", ["{a}", "{b}"]]
+)
 def test_what_separates_two_places_is_no_part(template: Any) -> None:
     assert two_places(template).key_of("x", "y") == ["x", "y"]
 

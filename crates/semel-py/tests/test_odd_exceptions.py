@@ -6,7 +6,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from semel import NotApplied, Refused, Semel, SemelError, WorkflowContext, effect, function, workflow
+from semel import (
+    NotApplied,
+    Refused,
+    Semel,
+    SemelError,
+    WorkflowContext,
+    effect,
+    function,
+    workflow,
+)
 
 WAIT_S = 10
 

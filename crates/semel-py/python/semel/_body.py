@@ -12,7 +12,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from . import _current
 from ._errors import ForeignAwait, Raised, SemelError, describe, from_native, text
@@ -97,7 +97,7 @@ class BodyLoop(asyncio.AbstractEventLoop):
             for task in [task for task in self._tasks if not task.done()]:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with contextlib.suppress(Exception, SystemExit, GeneratorExit):
-                    task.get_coro().close()  # type: ignore[union-attr]
+                    cast(Any, task.get_coro()).close()
         finally:
             asyncio._set_running_loop(outer)
 

@@ -18,7 +18,6 @@ from typing import Any
 
 from ._errors import SemelError
 
-
 _SCALARS = (str, int, date)
 """What has subclasses that are written in another way: an enum, a datetime."""
 
