@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from semel import (
+    InDoubt,
     NotApplied,
     Refused,
     Semel,
@@ -127,3 +128,26 @@ def test_what_is_no_class_of_exceptions_is_refused_at_decoration() -> None:
         function(no_retry=("ValueError",))(len)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="exhausted"):
         function(exhausted="stop")(len)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("proof", [NotApplied, Refused])
+def test_what_another_effect_came_to_proves_nothing_about_its_caller(
+    app: Semel, proof: type[SemelError]
+) -> None:
+    sent: list[str] = []
+
+    @effect("inner", key="{id}", retries=0)
+    def inner(id: str) -> None:
+        raise proof("not this one")
+
+    @effect("outer", key="{id}", retries=3)
+    def outer(id: str) -> None:
+        sent.append(id)  # its own write has landed
+        inner(id)
+
+    with pytest.raises(InDoubt):
+        outer("1")
+    assert sent == ["1"]
+    found = app.find(outer, "1")
+    assert found is not None
+    assert found["state"] == "in_doubt"

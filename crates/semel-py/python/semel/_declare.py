@@ -238,6 +238,9 @@ class Effect(Declared[P, R_co]):
 
     def proof(self, error: BaseException) -> str:
         """What an exception of the function proves."""
+        if isinstance(error, SemelError) and error.is_told:
+            # What became of another effect, which it called: it may have sent its own before.
+            return "unknown"
         found: BaseException | None = error
         if not isinstance(error, (NotApplied, Refused)):
             try:

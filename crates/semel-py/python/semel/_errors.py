@@ -22,6 +22,9 @@ class SemelError(Exception):
     """In how many seconds it may be worth asking again."""
     trace: str | None = None
     """The trace of the exception behind this one, when there was one."""
+    is_told: bool = False
+    """Whether the ledger says so, of an effect that was called: no proof for the one that called
+    it."""
 
     def __init__(
         self, detail: str = "", code: str | None = None, retry_after: float | None = None
@@ -154,6 +157,8 @@ def from_native(
     if raised is not None and code == "retries_exhausted":
         kind = StepFailed
     error = kind(detail, code, retry_after)
+    if kind in (NotApplied, Refused):
+        error.is_told = True
     error.__cause__ = rebuilt
     if raised is not None:
         error.trace = raised[2]
