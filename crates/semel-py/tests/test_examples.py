@@ -79,7 +79,7 @@ except semel.SemelError as error:
         assert None not in keys
 
 
-def test_req_t3_a_webhook_that_is_redelivered_after_a_timeout_starts_nothing_new() -> None:
+def test_a_webhook_that_is_redelivered_after_a_timeout_starts_nothing_new() -> None:
     example = next(one for one in CATALOGUE if one.name == "typeform_hubspot")
     code = """
 import app, json, semel
@@ -100,7 +100,7 @@ semel_app.close()
         assert writes(stage, example) == 2, "one search, one create"
 
 
-def test_req_t4_the_id_in_a_webhook_reaches_the_contact() -> None:
+def test_the_id_in_a_webhook_reaches_the_contact() -> None:
     example = next(one for one in CATALOGUE if one.name == "typeform_hubspot")
     with on_stage(example.name, example.destinations, "sqlite") as stage:
         outcome = stage.finish("token-7")

@@ -7,11 +7,11 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from conftest import Script, World
-from pydantic import BaseModel
+from pydantic import BaseModel, StringConstraints
 from semel import Effect, Semel, SemelError, effect, keys
 
 
@@ -88,6 +88,44 @@ def test_several_places_are_unambiguous(template: Any) -> None:
     pairs = [("a:b", "c"), ("a", "b:c"), ("ab", "c"), ("a", "bc"), ("a-b", "c"), ("a", "b-c")]
     found = [tuple(key_of(a, b)) for a, b in pairs]
     assert len(set(found)) == len(pairs)
+
+
+@pytest.mark.parametrize(
+    "template", ["{a}:{b}", "{a}_{b}", "{a}__{b}", "{a}-_-{b}", ["{a}", "{b}"]]
+)
+def test_what_separates_two_places_is_no_part(template: Any) -> None:
+    assert two_places(template).key_of("x", "y") == ["x", "y"]
+
+
+UNIQUE = "8c5d2a6e-0000-4000-8000-00000000abcd"
+
+
+@pytest.mark.parametrize(
+    ("kind", "same"),
+    [
+        (uuid.UUID, [uuid.UUID(UNIQUE), UNIQUE, UNIQUE.upper(), UNIQUE.replace("-", "")]),
+        (int, [42, "42", "042"]),
+        (date, [date(2026, 1, 2), "2026-01-02", datetime(2026, 1, 2)]),
+        (Colour, [Colour.RED, "red"]),
+        (Annotated[str, StringConstraints(to_lower=True)], ["abc", "ABC"]),
+        (uuid.UUID | None, [uuid.UUID(UNIQUE), UNIQUE.upper()]),
+    ],
+)
+@pytest.mark.parametrize("key", ["{id}", lambda id: id])
+def test_one_value_in_several_spellings_is_one_intent(
+    app: Semel, kind: Any, same: list[Any], key: Any
+) -> None:
+    calls: list[Any] = []
+
+    def send(id: Any) -> int:
+        calls.append(id)
+        return len(calls)
+
+    send.__annotations__["id"] = kind
+    spelt = effect("spelt", key=key)(send)
+    assert [spelt(one) for one in same] == [1] * len(same)
+    assert len(calls) == 1
+    assert {tuple(spelt.key_of(one)) for one in same} == {tuple(spelt.key_of(calls[0]))}
 
 
 @pytest.mark.parametrize(

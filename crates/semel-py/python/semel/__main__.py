@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 
@@ -14,6 +15,10 @@ def main() -> int:
     command = python_command(arguments)
     if command is not None:
         return command(arguments)
+    # Python only notes a Ctrl-C and looks at it later, and here there is no later: the command runs
+    # in Rust. One that is ignored stays so.
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _native.cli(["semel", *arguments])
 
 

@@ -9,7 +9,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Coroutine, Generator
+from collections.abc import AsyncGenerator, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from . import _current, _native
@@ -164,6 +164,8 @@ class App:
     def _closed(self) -> None:
         _current.closed(self)
         native, self._native = self._native, None
+        # Opened again it has a ledger that none of them was offered to.
+        self._offered.clear()
         if native is not None:
             native.close()
 
@@ -295,6 +297,7 @@ class AsyncSemel(App):
     def __init__(self, url: str, namespace: str = "default", lease: Duration | None = None) -> None:
         super().__init__(url, namespace, lease)
         self._host: Host | None = None
+        self._end: AsyncGenerator[None, None] | None = None
         self._opening = asyncio.Lock()
 
     @staticmethod
@@ -318,6 +321,8 @@ class AsyncSemel(App):
                 self._host = Host(asyncio.get_running_loop())
                 self._set_lease()
                 _current.opened(self)
+                self._end = _at_the_end(weakref.ref(self))
+                await self._end.__anext__()
         return self
 
     @property
@@ -401,6 +406,13 @@ class AsyncSemel(App):
             return
         native, ms = self._native, milliseconds(patience)
         await Host.running().ask(lambda inbox, token: native.drain(inbox, token, ms))
+        self.abandon()
+        end, self._end = self._end, None
+        if end is not None:
+            await end.aclose()
+
+    def abandon(self) -> None:
+        """Closes the ledger at once: what is under way is left to whoever opens it next."""
         self._closed()
         host, self._host = self._host, None
         if host is not None:
@@ -419,6 +431,17 @@ class AsyncSemel(App):
     ) -> None:
         _current.pop()
         await self.close()
+
+
+async def _at_the_end(this: weakref.ref[AsyncSemel]) -> AsyncGenerator[None, None]:
+    """Ends with its event loop, as that closes all generators that are open. A Semel that nobody
+    closed would keep its runs from everybody else, with no one to work on them."""
+    try:
+        yield
+    finally:
+        app = this()
+        if app is not None:
+            app.abandon()
 
 
 class _Run(Generic[T]):

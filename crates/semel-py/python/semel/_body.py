@@ -7,10 +7,12 @@ import asyncio
 import contextlib
 import contextvars
 import itertools
+import sys
 import weakref
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from . import _current
 from ._errors import ForeignAwait, Raised, SemelError, describe, from_native, text
@@ -23,6 +25,18 @@ if TYPE_CHECKING:
 Answer = tuple[int, "str | None", "tuple[str, str, int | None, Raised | None] | None"]
 
 
+class BodyTask(asyncio.Task[Any]):
+    """A task that is hashed by its number: sets of tasks, as `asyncio.wait` returns and task groups
+    hold, are in the same order in every replay. By its address they would not be."""
+
+    def __init__(self, coro: Any, number: int, **options: Any) -> None:
+        self._number = number  # first: being made, it is put into a set
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class BodyLoop(asyncio.AbstractEventLoop):
     """An event loop of tasks and futures only."""
 
@@ -31,6 +45,7 @@ class BodyLoop(asyncio.AbstractEventLoop):
     def __init__(self, now: Callable[[], float]) -> None:
         self._ready: deque[asyncio.Handle] = deque()
         self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+        self._numbers = itertools.count(1)
         self._now = now
         self.foreign: str | None = None
         """What the code reached for that it may not have."""
@@ -47,7 +62,13 @@ class BodyLoop(asyncio.AbstractEventLoop):
 
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
         options.pop("eager_start", None)
-        task = asyncio.Task(coro, loop=self, **options)
+        if _is_in_disorder(sys._getframe(1)) and not _is_command(coro):
+            coro.close()
+            self.refuse(
+                "`asyncio.as_completed` and `asyncio.wait` begin coroutines in an order of chance, "
+                "another one in every replay: make tasks of them first, by `asyncio.create_task`"
+            )
+        task = BodyTask(coro, next(self._numbers), loop=self, **options)
         self._tasks.add(task)
         return task
 
@@ -76,7 +97,7 @@ class BodyLoop(asyncio.AbstractEventLoop):
             for task in [task for task in self._tasks if not task.done()]:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with contextlib.suppress(Exception, SystemExit, GeneratorExit):
-                    task.get_coro().close()
+                    cast(Any, task.get_coro()).close()
         finally:
             asyncio._set_running_loop(outer)
 
@@ -105,6 +126,27 @@ class BodyLoop(asyncio.AbstractEventLoop):
         """Stops the run: whatever its code does about the exception, it waits for an operator."""
         self.foreign = self.foreign or detail
         raise ForeignAwait(detail)
+
+
+def _is_in_disorder(frame: FrameType | None) -> bool:
+    """Whether a task is made by code of asyncio's that goes through a set of coroutines."""
+    while frame is not None and frame.f_globals.get("__name__") == "asyncio.tasks":
+        if frame.f_code.co_name not in ("ensure_future", "_ensure_future"):
+            # In a comprehension of theirs, up to Python 3.11, or in they themselves.
+            return frame.f_code.co_name in ("<setcomp>", "as_completed", "wait", "__init__")
+        frame = frame.f_back
+    return False
+
+
+def _is_command(coro: Any) -> bool:
+    """Whether it is one command, such as `ctx.step(…)`: that has its identity since it was called,
+    whenever it begins."""
+    frame = getattr(coro, "cr_frame", None)
+    return (
+        frame is not None
+        and frame.f_globals.get("__name__") == "semel._context"
+        and frame.f_code.co_name in ("_plain", "_effect", "_sleep", "_wait")
+    )
 
 
 def _refuser(name: str) -> Callable[..., Any]:
@@ -148,7 +190,7 @@ class Body:
         try:
             self._task = self._start(input)
         except SemelError as error:
-            self.port.fail("input_invalid", error.detail, None)
+            self.port.fail("input_invalid", text(error), None)
         except Exception as error:
             self._fail(error)
         else:

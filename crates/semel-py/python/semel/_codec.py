@@ -13,9 +13,13 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass
+from datetime import date
 from typing import Any
 
 from ._errors import SemelError
+
+_SCALARS = (str, int, date)
+"""What has subclasses that are written in another way: an enum, a datetime."""
 
 
 def _plain(value: Any) -> str:
@@ -85,6 +89,16 @@ class Codec:
         except Exception as error:  # a type's own code may raise anything
             detail = f"{type(value).__name__} cannot be stored as {self.name}: {_why(error)}"
             raise SemelError(detail, code="input_invalid") from error
+
+    def fit(self, value: Any) -> Any:
+        """The value as the function will get it: a text may be given where a UUID is annotated."""
+        kind = self.annotation
+        if kind is Any or type(value) is kind:
+            return value
+        is_instance = isinstance(kind, type) and isinstance(value, kind)
+        if is_instance and not isinstance(value, _SCALARS):
+            return value
+        return self.load(self.dump(value))
 
     def load(self, text: str) -> Any:
         """The value of a JSON text."""
@@ -165,9 +179,10 @@ def hints(function: Callable[..., Any]) -> Mapping[str, Any]:
         function = getattr(type(function), "__call__", function)  # noqa: B004
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except NameError as error:
+    except (NameError, TypeError) as error:
+        if not getattr(function, "__annotations__", None):
+            return {}  # a part of the interpreter: it has none
+        # Not without: the function would get plain JSON where it says that it takes a model.
         what = getattr(function, "__qualname__", repr(function))
         detail = f"an annotation of {what} cannot be resolved: {error}"
         raise SemelError(detail, code="input_invalid") from error
-    except TypeError:  # a part of the interpreter: it has none
-        return {}

@@ -72,12 +72,15 @@ class Function(Declared[P, R_co]):
         name: str | None = None,
         retries: int | Retry | None = None,
         exhausted: Exhausted | None = None,
-        no_retry: tuple[type[BaseException], ...] = (),
+        no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
     ) -> None:
         super().__init__(function, name)
+        _check_exhausted(exhausted)
         self.again = again(retries)
         self.exhausted = exhausted
-        self.no_retry = no_retry
+        # One class alone will do. Looked at now, and not when something has failed.
+        self.no_retry = (no_retry,) if isinstance(no_retry, type) else tuple(no_retry)
+        isinstance(None, self.no_retry)
 
 
 class Model(Function[P, R_co]):
@@ -101,16 +104,26 @@ class Workflow(Declared[P, R_co]):
         if not parameters or (self.shape.is_method and len(parameters) == 1):
             raise TypeError(f"the workflow {self.name} takes no context as its first parameter")
         check_name(self.name)
+        _check_exhausted(exhausted)
         self.exhausted = exhausted
 
     @property
     def release(self) -> str:
         """The default name of this version of the code: a digest of its source."""
-        try:
-            source = inspect.getsource(sys.modules[self.function.__module__])
-        except (OSError, TypeError, KeyError):
-            source = inspect.getsource(self.function)
-        return hashlib.sha256(source.encode()).hexdigest()[:12]
+        return hashlib.sha256(self._source()).hexdigest()[:12]
+
+    def _source(self) -> bytes:
+        for where in (sys.modules.get(self.function.__module__), self.function):
+            try:
+                return inspect.getsource(cast(Any, where)).encode()
+            except (OSError, TypeError):
+                continue
+        # Typed in, or from `python -c`: what it was compiled to is all there is.
+        code: Any = getattr(inspect.unwrap(self.function), "__code__", None)
+        if code is None:
+            return b""
+        plain = [one for one in code.co_consts if isinstance(one, (str, int, float, bytes))]
+        return bytes(code.co_code) + repr((code.co_names, plain)).encode()
 
     def dump_input(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
         """The input of a run: one parameter is the value itself, several are an object."""
@@ -195,13 +208,18 @@ class Effect(Declared[P, R_co]):
 
     def key_of(self, *args: P.args, **kwargs: P.kwargs) -> list[str]:
         """The key of a call, as the list of its parts: for `app.find` and `app.resolve`."""
-        return self._key(self.shape.bind(args, kwargs))
+        return self._key(self._values(args, kwargs))
+
+    def _values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        # What the key is made of is typed first: else `"A0…"` and the UUID that is read from it
+        # would be two intents.
+        return self.shape.fit(self.shape.bind(args, kwargs), self._key.names)
 
     def bind(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[list[str], str | None, str]:
         """The key of a call, the key to pass on if it is declared, and the input."""
-        values = self.shape.bind(args, kwargs)
+        values = self._values(args, kwargs)
         self.shape.result.check()  # now, and not when there is a receipt already
         key = self._key(values)
         downstream = None if self._downstream_key is None else self._downstream_key(values)
@@ -220,6 +238,9 @@ class Effect(Declared[P, R_co]):
 
     def proof(self, error: BaseException) -> str:
         """What an exception of the function proves."""
+        if isinstance(error, SemelError) and error.is_told:
+            # What became of another effect, which it called: it may have sent its own before.
+            return "unknown"
         found: BaseException | None = error
         if not isinstance(error, (NotApplied, Refused)):
             try:
@@ -236,6 +257,11 @@ class Effect(Declared[P, R_co]):
         bound = self.bind(args, kwargs)
         result: R_co = app.call_effect(self, *bound)
         return result
+
+
+def _check_exhausted(exhausted: str | None) -> None:
+    if exhausted not in (None, "pause", "fail"):
+        raise ValueError('exhausted is "pause" or "fail"')
 
 
 def _fingerprinter(
@@ -277,7 +303,7 @@ def function(
     name: str | None = None,
     retries: int | Retry | None = None,
     exhausted: Exhausted | None = None,
-    no_retry: tuple[type[BaseException], ...] = (),
+    no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
 ) -> Callable[[Callable[P, R]], Function[P, R]]: ...
 def function(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declares a plain step, sync (it runs in a thread) or async, with or without a `ctx`.
@@ -296,7 +322,7 @@ def model(
     name: str | None = None,
     retries: int | Retry | None = None,
     exhausted: Exhausted | None = None,
-    no_retry: tuple[type[BaseException], ...] = (),
+    no_retry: type[BaseException] | tuple[type[BaseException], ...] = (),
 ) -> Callable[[Callable[P, R]], Model[P, R]]: ...
 def model(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declares a call of a model: a step with one recorded answer per run and request. The

@@ -16,18 +16,26 @@ class SemelError(Exception):
     """Something Semel refused, or could not do."""
 
     code: str = "internal"
+    # Of the class, too: a subclass of the user's may have an `__init__` that does not call ours.
+    detail: str = ""
+    retry_after: float | None = None
+    """In how many seconds it may be worth asking again."""
+    trace: str | None = None
+    """The trace of the exception behind this one, when there was one."""
+    is_told: bool = False
+    """Whether the ledger says so, of an effect that was called: no proof for the one that called
+    it."""
 
     def __init__(
         self, detail: str = "", code: str | None = None, retry_after: float | None = None
     ) -> None:
+        detail = str(detail)  # many hand in the exception that they have
         super().__init__(detail)
         self.detail = detail
         if code is not None:
             self.code = code
         self.retry_after = retry_after
-        """In how many seconds it may be worth asking again."""
-        self.trace: str | None = None
-        """The trace of the exception behind this one, when there was one."""
+        self.trace = None
 
     def __str__(self) -> str:
         return f"{self.detail} ({self.code})"
@@ -149,6 +157,8 @@ def from_native(
     if raised is not None and code == "retries_exhausted":
         kind = StepFailed
     error = kind(detail, code, retry_after)
+    if kind in (NotApplied, Refused):
+        error.is_told = True
     error.__cause__ = rebuilt
     if raised is not None:
         error.trace = raised[2]
@@ -158,7 +168,10 @@ def from_native(
 def describe(error: BaseException) -> Raised:
     """An exception as the journal keeps it."""
     kind = f"{type(error).__module__}:{type(error).__qualname__}"
-    trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    try:
+        trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    except Exception:  # such as one of its own `__cause__`
+        trace = kind
     return _storable(kind), _rebuilding(error), _storable(trace)
 
 
@@ -168,13 +181,14 @@ _TEXT_MAX = 2_000
 
 def text(error: BaseException) -> str:
     """What an exception says, for people."""
-    if isinstance(error, SemelError):
-        return _storable(error.detail[:_TEXT_MAX])
+    name = type(error).__name__
     try:
+        if isinstance(error, SemelError):
+            return _storable(str(error.detail)[:_TEXT_MAX]) or name
         said = _storable(str(error)[:_TEXT_MAX])
     except Exception:  # whatever an exception does, its step or effect must be answered
         said = ""
-    return f"{type(error).__name__}: {said}" if said else type(error).__name__
+    return f"{name}: {said}" if said else name
 
 
 def _storable(said: str) -> str:
@@ -186,13 +200,13 @@ def _rebuilding(error: BaseException) -> str:
     """What rebuilds an exception, or nothing when something of it would be lost."""
     state = {name: value for name, value in vars(error).items() if name != "__notes__"}
     args: Any = error.args
-    if isinstance(error, OSError) and isinstance(reduced := error.__reduce__(), tuple):
-        args = reduced[1]  # with the names of files, which its arguments are without
-    parts = {"args": list(args), "state": state}
     try:
+        if isinstance(error, OSError) and isinstance(reduced := error.__reduce__(), tuple):
+            args = reduced[1]  # with the names of files, which its arguments are without
+        parts = {"args": list(args), "state": state}
         kept = json.dumps(parts, allow_nan=False)
         same = json.loads(kept) == parts and all(isinstance(name, str) for name in state)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # it may have code of its own, and must be answered all the same
         return ""
     return kept if same else ""
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
+import contextlib
+import functools
 import inspect
 import itertools
 import logging
@@ -17,6 +18,7 @@ from . import _current
 from ._body import Body
 from ._errors import SemelError, TimedOut, from_native, text
 from ._native import Asked, Inbox
+from ._threads import Threads
 from ._work import Work
 
 if TYPE_CHECKING:
@@ -29,8 +31,6 @@ Begin = Callable[[Inbox, int], Asked]
 _log = logging.getLogger("semel")
 _tokens = itertools.count(1)
 _hosts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Host] = weakref.WeakKeyDictionary()
-_THREADS_MAX = 64
-"""Sync functions that run at once on one event loop; more wait."""
 
 
 class Host:
@@ -43,7 +43,7 @@ class Host:
         self._bodies: dict[int, Body] = {}
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._workflows: dict[str, tuple[App, Workflow[..., Any]]] = {}
-        self._pool: concurrent.futures.ThreadPoolExecutor | None = None
+        self._threads = Threads()
         self._is_flushing = False
         # Weak: a loop must not keep alive what keeps its own inbox open.
         this: weakref.ref[Host] = weakref.ref(self)
@@ -82,12 +82,18 @@ class Host:
 
     def read(self) -> None:
         """Does everything that waits in the inbox."""
+        interrupt: BaseException | None = None
         for kind, *parts in self.inbox.drain():
             try:
                 _HANDLERS[kind](self, *parts)
             except Exception:
                 _log.exception("a message of the engine could not be handled")
+            except BaseException as error:
+                # Such as KeyboardInterrupt. The rest is done first: nobody would say it again.
+                interrupt = interrupt or error
         self.inbox.flush()
+        if interrupt is not None:
+            raise interrupt
 
     def _flush_soon(self) -> None:
         """Passes on what was said, once for everything that is ready to run now."""
@@ -144,20 +150,18 @@ class Host:
             value = await work.begin(argument)
         except (Exception, SystemExit) as error:
             # An exit ends the step, not the event loop that other runs live on.
-            work.fail(self.inbox, job, error)
+            _fail(self.inbox, job, work, error)
         except BaseException as error:
             # Cancelled: by the engine, whom the answer does not reach, or with its event loop.
-            work.fail(self.inbox, job, error)
+            _fail(self.inbox, job, work, error)
             raise
         else:
-            work.reply(self.inbox, job, value)
+            _reply(self.inbox, job, work, value)
         finally:
             self._tasks.pop(job, None)
             self._flush_soon()
 
     def _in_thread(self, job: int, work: Work, argument: Any, context: Any) -> None:
-        if self._pool is None:
-            self._pool = concurrent.futures.ThreadPoolExecutor(_THREADS_MAX, "semel-step")
         loop = self._loop()
 
         def run() -> None:
@@ -167,19 +171,17 @@ class Host:
                 later = self._later(job, work, value)
                 asyncio.run_coroutine_threadsafe(later, loop)
 
-        self._pool.submit(context.run, run)
+        self._threads.begin(functools.partial(context.run, run))
 
     async def _later(self, job: int, work: Work, value: Any) -> None:
         try:
-            work.reply(self.inbox, job, await value)
+            _reply(self.inbox, job, work, await value)
         except BaseException as error:
-            work.fail(self.inbox, job, error)
+            _fail(self.inbox, job, work, error)
         self.inbox.flush()
 
     def _on_transact(self, job: int, work: Any, transaction: Any) -> None:
-        if self._pool is None:
-            self._pool = concurrent.futures.ThreadPoolExecutor(_THREADS_MAX, "semel-step")
-        self._pool.submit(work.run, transaction)
+        self._threads.begin(functools.partial(work.run, transaction))
 
     def _on_abort(self, job: int) -> None:
         task = self._tasks.get(job)
@@ -189,8 +191,7 @@ class Host:
     def close(self) -> None:
         """Nothing is done here any more."""
         self.inbox.close()
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
         loop = self._loop()
         if loop is not None and not loop.is_closed():
             loop.remove_reader(self.inbox.fileno())
@@ -217,15 +218,33 @@ _HANDLERS: dict[str, Callable[..., None]] = {
 }
 
 
+def _reply(inbox: Inbox, job: int, work: Work, value: Any) -> None:
+    """Says what a job came to."""
+    try:
+        work.reply(inbox, job, value)
+    except Exception as error:
+        _fail(inbox, job, work, error)
+
+
+def _fail(inbox: Inbox, job: int, work: Work, error: BaseException) -> None:
+    """Says why a job came to nothing. Whatever happens here, it is answered: else its run would
+    wait for ever. After the call nothing proves that it did not happen."""
+    try:
+        work.fail(inbox, job, error)
+    except Exception:
+        _log.exception("what a step or an effect raised could not be told")
+        inbox.fail(job, "unknown", type(error).__name__, None)
+
+
 def do_here(inbox: Inbox, job: int, work: Work, argument: Any) -> Any:
     """Does a piece of sync work in this thread. Returns what is still to await, if anything."""
     try:
         value = work.begin(argument)
         if inspect.isawaitable(value):
             return value
-        work.reply(inbox, job, value)
+        _reply(inbox, job, work, value)
     except BaseException as error:
-        work.fail(inbox, job, error)
+        _fail(inbox, job, work, error)
         if not isinstance(error, Exception):
             raise
     finally:
@@ -238,7 +257,7 @@ def _refuse_later(inbox: Inbox, job: int, work: Work, later: Any) -> None:
     if inspect.iscoroutine(later):
         later.close()
     words = "its function is no `async def`, but returned something to await"
-    work.fail(inbox, job, TypeError(words))
+    _fail(inbox, job, work, TypeError(words))
     inbox.flush()
 
 
@@ -285,6 +304,7 @@ class Home:
         self._started = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._failed: BaseException | None = None
+        self._is_stopping = False
         self._thread = threading.Thread(target=self._run, name="semel-home", daemon=True)
         self._thread.start()
         self._started.wait()
@@ -303,7 +323,11 @@ class Home:
             return
         self._started.set()
         try:
-            loop.run_forever()
+            while not self._is_stopping:
+                # No signal comes to this thread: it is user code that raised it, in one step or
+                # body. The others live on.
+                with contextlib.suppress(KeyboardInterrupt, SystemExit):
+                    loop.run_forever()
         finally:
             self.host.close()
             tasks = asyncio.all_tasks(loop)
@@ -316,6 +340,7 @@ class Home:
 
     def stop(self) -> None:
         """Ends the thread, and cancels what runs there."""
+        self._is_stopping = True
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(timeout=10)

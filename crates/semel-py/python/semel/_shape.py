@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import json
@@ -64,6 +65,15 @@ class Shape:
         bound = self._signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return dict(bound.arguments)
+
+    def fit(self, values: dict[str, Any], names: set[str]) -> dict[str, Any]:
+        """The values, those of these names as the function will get them. One that does not fit is
+        left as it is, for `dump` to refuse."""
+        fitting = dict(values)
+        for name in names & values.keys():
+            with contextlib.suppress(SemelError):
+                fitting[name] = self.codecs[name].fit(values[name])
+        return fitting
 
     def dump(self, values: dict[str, Any], fingerprint: Any = None) -> str:
         """The values of a call as a JSON object."""

@@ -7,7 +7,7 @@ import inspect
 import re
 import string
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import date, datetime
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ KeySource = str | Sequence[str] | Callable[..., Any]
 """How a key is declared: a template, a list of templates, or a function of the parameters."""
 
 _WORD = re.compile(r"\w")
+_SEPARATORS = " :/,;|.-_#"
 
 
 class Template:
@@ -57,8 +58,9 @@ class Template:
             return [self.fill(values)]
         parts: list[str] = []
         for literal, field in self.pieces:
-            if _WORD.search(literal):
-                parts.append(literal.strip(" :/,;|.-_#"))
+            # What only separates is no part: each place is one already.
+            if _WORD.search(word := literal.strip(_SEPARATORS)):
+                parts.append(word)
             if field is not None:
                 parts.append(_value(field, values))
         return parts
@@ -102,7 +104,7 @@ def key_text(value: Any, name: str) -> str:
 class KeyMaker:
     """Makes the key of a call, as the list of its parts."""
 
-    def __init__(self, source: KeySource, names: Iterable[str]) -> None:
+    def __init__(self, source: KeySource, names: Collection[str]) -> None:
         self._function: Callable[..., Any] | None = None
         self._templates: list[Template] = []
         if callable(source):
@@ -117,6 +119,9 @@ class KeyMaker:
         for template in self._templates:
             if not template.text.strip():
                 raise _invalid("a part of the key is blank")
+        fields = {field.partition(".")[0] for one in self._templates for field in one.fields}
+        self.names = set(names) if self._function is not None else fields
+        """The parameters that it may look at."""
 
     def __call__(self, values: dict[str, Any]) -> list[str]:
         if self._function is not None:

@@ -66,7 +66,7 @@ class StepWork:
         try:
             stored = self._result.dump(value)
         except SemelError as error:
-            inbox.fail(job, "refused", error.detail, describe(error))
+            inbox.fail(job, "refused", text(error), describe(error))
         else:
             inbox.reply(job, stored)
 
@@ -122,7 +122,7 @@ class SendWork:
                 # It happened: a receipt of another shape is better than a doubt.
                 stored = codec(Any).dump(value)
             except SemelError as error:
-                detail = f"it happened, but its receipt cannot be stored: {error.detail}"
+                detail = f"it happened, but its receipt cannot be stored: {text(error)}"
                 inbox.fail(job, "unknown", detail, describe(error))
                 return
         inbox.reply(job, stored)
@@ -170,7 +170,7 @@ class LookWork:
         try:
             inbox.found(job, [self._effect.shape.result.dump(hit) for hit in hits])
         except SemelError as error:
-            inbox.fail(job, "unknown", error.detail, describe(error))
+            inbox.fail(job, "unknown", text(error), describe(error))
 
     def fail(self, inbox: Inbox, job: int, error: BaseException) -> None:
         inbox.fail(job, "unknown", text(error), describe(error))

@@ -32,8 +32,10 @@ def _before_data(exc: BaseException, codes: list[int]) -> Proof:
 
 
 def _data(exc: BaseException, code: int) -> Proof | None:
-    # The server has the mail and says that it does not take it on. Any other code, such as the -1
-    # for an answer nobody can read, leaves open what it did.
+    # The server has the mail and says that it does not take it on. Any other code leaves open what
+    # it did: -1 for an answer nobody can read, 421 for a server that goes away with the mail.
+    if code == 421:
+        return None
     if 500 <= code <= 599:
         return refused(exc)
     return not_applied(exc) if 400 <= code <= 499 else None
