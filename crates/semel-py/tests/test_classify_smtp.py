@@ -93,6 +93,7 @@ PHASES: list[tuple[dict[str, str], str, str]] = [
     ({"DATA": "554 no"}, "SMTPDataError", "refused"),
     ({"DOT": "451 later"}, "SMTPDataError", "not applied"),
     ({"DOT": "554 no"}, "SMTPDataError", "refused"),
+    ({"DOT": "421 goodbye"}, "SMTPDataError", "unknown"),
     ({"DOT": "gibberish"}, "SMTPDataError", "unknown"),
     ({"DOT": "cut"}, "SMTPServerDisconnected", "unknown"),
     ({"MAIL": "cut"}, "SMTPServerDisconnected", "unknown"),
