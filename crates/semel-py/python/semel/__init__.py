@@ -13,86 +13,22 @@ receipt, and the ledger proves it.
 
 from __future__ import annotations
 
-from . import keys
-from ._app import AsyncRunHandle, AsyncSemel, RunHandle, Semel
-from ._context import Signal, StepContext, WorkflowContext
-from ._contracts import (
-    Contract,
-    Retry,
-    at_most_once,
-    conditional,
-    harmless,
-    native_key,
-    probe,
-)
-from ._declare import Effect, Function, Model, Workflow, effect, function, model, workflow
-from ._errors import (
-    ForeignAwait,
-    InDoubt,
-    InputChanged,
-    NotApplied,
-    NotConfigured,
-    Refused,
-    RunCancelled,
-    RunFailed,
-    RunPaused,
-    SemelError,
-    StepFailed,
-    TimedOut,
-    ToolUndeclared,
-    WriteOutsideEffect,
-)
-from ._intent import Intent, intent
-from ._native import __version__
-from ._tools import Tool, Toolbox, tool, tools
-from ._transaction import transaction
-from ._worker import Worker
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = [
-    "AsyncRunHandle",
-    "AsyncSemel",
-    "Contract",
-    "Effect",
-    "ForeignAwait",
-    "Function",
-    "InDoubt",
-    "InputChanged",
-    "Intent",
-    "Model",
-    "NotApplied",
-    "NotConfigured",
-    "Refused",
-    "Retry",
-    "RunCancelled",
-    "RunFailed",
-    "RunHandle",
-    "RunPaused",
-    "Semel",
-    "SemelError",
-    "Signal",
-    "StepContext",
-    "StepFailed",
-    "TimedOut",
-    "Tool",
-    "ToolUndeclared",
-    "Toolbox",
-    "Worker",
-    "Workflow",
-    "WorkflowContext",
-    "WriteOutsideEffect",
-    "__version__",
-    "at_most_once",
-    "conditional",
-    "effect",
-    "function",
-    "harmless",
-    "intent",
-    "keys",
-    "model",
-    "native_key",
-    "probe",
-    "tool",
-    "tools",
-    "transaction",
-    "workflow",
-]
+if TYPE_CHECKING:
+    from ._api import *  # noqa: F403
+    from ._native import __version__ as __version__
+
+
+def __getattr__(name: str) -> Any:
+    """Loads the package when the first of its names is used: the command needs none of them."""
+    if not name.startswith("_") or name in ("__all__", "__version__"):
+        api = import_module("._api", __name__)
+        if hasattr(api, name):
+            return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(import_module("._api", __name__).__all__)
