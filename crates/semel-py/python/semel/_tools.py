@@ -155,8 +155,8 @@ class Toolbox:
                 detail = f"the tool {one.name} takes no `{name}` from a model"
                 raise SemelError(detail, code="input_invalid")
         for parameter in shape.parameters:
-            given = parameter.name in asked or parameter.name in self._bound
-            if not given and _is_required(parameter):
+            is_given = parameter.name in asked or parameter.name in self._bound
+            if not is_given and _is_required(parameter):
                 detail = f"the tool {one.name} needs `{parameter.name}`"
                 raise SemelError(detail, code="input_invalid")
         bound = {name: value for name, value in self._bound.items() if name in shape.names}
