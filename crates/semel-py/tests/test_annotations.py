@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import enum
+
 import pytest
 from pydantic import BaseModel
-from semel import Semel, SemelError, effect
+from semel import Semel, SemelError, WorkflowContext, effect, workflow
 
 
 class Order(BaseModel):
@@ -28,3 +30,17 @@ def test_an_annotation_that_cannot_be_read_is_refused(app: Semel) -> None:
 def test_a_part_of_the_interpreter_has_no_annotations(app: Semel) -> None:
     measure = effect("measure", key=lambda **values: "1")(len)
     assert measure([1, 2]) == 2
+
+
+@workflow
+async def promises_what_is_not(ctx: WorkflowContext) -> enum.Missing:  # type: ignore[name-defined]
+    """Its result cannot be typed."""
+    return 1
+
+
+def test_a_run_whose_result_cannot_be_typed_ends(app: Semel) -> None:
+    app.offer(promises_what_is_not)
+    run = app.start("promises_what_is_not", key="1")  # by its name, as by another process
+    with pytest.raises(SemelError, match="cannot be resolved") as failed:
+        run.result(timeout=10)
+    assert failed.value.code == "input_invalid"

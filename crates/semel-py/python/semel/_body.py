@@ -255,7 +255,7 @@ class Body:
             return
         try:
             self.port.finish(self.workflow.shape.result.dump(task.result()))
-        except SemelError as unfit:
+        except Exception as unfit:  # whatever it is: a turn that does not end is waited for
             self._fail(unfit)
 
     def _fail(self, error: BaseException) -> None:

@@ -179,7 +179,7 @@ def hints(function: Callable[..., Any]) -> Mapping[str, Any]:
         function = getattr(type(function), "__call__", function)  # noqa: B004
     try:
         return typing.get_type_hints(function, include_extras=True)
-    except (NameError, TypeError) as error:
+    except (NameError, AttributeError, TypeError, SyntaxError) as error:
         if not getattr(function, "__annotations__", None):
             return {}  # a part of the interpreter: it has none
         # Not without: the function would get plain JSON where it says that it takes a model.

@@ -8,7 +8,7 @@ import re
 import string
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timezone
 from typing import Any, cast
 
 from ._errors import SemelError
@@ -96,7 +96,9 @@ def key_text(value: Any, name: str) -> str:
         if not value.strip():
             raise _invalid(f"`{name}` is blank: all such calls would share one key")
         return value
-    if isinstance(value, (uuid.UUID, datetime, date)) or type(value) is int:
+    if isinstance(value, datetime) and value.utcoffset() is not None:
+        value = value.astimezone(timezone.utc)  # one moment, whatever the clock on the wall
+    if isinstance(value, (uuid.UUID, date)) or type(value) is int:
         return str(value)
     raise _invalid(f"`{name}` is {type(value).__name__}: a key is made of text and whole numbers")
 
