@@ -7,6 +7,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from semel._errors import WriteOutsideEffect
 from semel._intent import current
+from semel._native import classify_status
 
 #: The header most providers read the key from.
 DEFAULT_HEADER = "Idempotency-Key"
@@ -39,6 +40,15 @@ def key_to_add(
         return None
     # Read last and only here: reading it tells the ledger that the provider gets to see it.
     return intent.downstream_key
+
+
+def answered(method: str, status: int) -> None:
+    """Notes what a write was answered, unless that proves that nothing happened."""
+    intent = current()
+    if intent is None or not is_write(method):
+        return
+    if classify_status(status) in ("receipt", "unknown"):
+        intent.note_landed(status)
 
 
 def _without_secrets(url: str) -> str:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
-from . import _current, classify
+from . import _current, _intent, classify
 from ._contracts import Contract, Duration, Retry, again, optional_ms
 from ._errors import NotApplied, Refused, SemelError
 from ._native import Declaration, check_name
@@ -245,7 +245,10 @@ class Effect(Declared[P, R_co]):
         if not isinstance(error, (NotApplied, Refused)):
             try:
                 found = None if self._classify is None else self._classify(error)
-                found = found or classify.error(error)
+                # Of an error after its write the function says itself what it means, or nobody.
+                sent = _intent.current()
+                if found is None and not (sent is not None and sent.has_landed):
+                    found = classify.error(error)
             except Exception:
                 found = None  # a classifier that fails proves nothing
         if isinstance(found, NotApplied):

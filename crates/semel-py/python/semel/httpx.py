@@ -66,7 +66,11 @@ class Client(httpx.Client):
         if _clients.is_write(request.method):
             request = _with_key(request, self._semel_header)
             follow_redirects = follow_redirects is True
-        return super().send(request, stream=stream, auth=auth, follow_redirects=follow_redirects)
+        response = super().send(
+            request, stream=stream, auth=auth, follow_redirects=follow_redirects
+        )
+        _clients.answered(request.method, response.status_code)
+        return response
 
 
 class AsyncClient(httpx.AsyncClient):
@@ -88,9 +92,11 @@ class AsyncClient(httpx.AsyncClient):
         if _clients.is_write(request.method):
             request = _with_key(request, self._semel_header)
             follow_redirects = follow_redirects is True
-        return await super().send(
+        response = await super().send(
             request, stream=stream, auth=auth, follow_redirects=follow_redirects
         )
+        _clients.answered(request.method, response.status_code)
+        return response
 
 
 def request(method: str, url: httpx.URL | str, **options: Any) -> httpx.Response:

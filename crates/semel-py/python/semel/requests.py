@@ -54,7 +54,9 @@ class Session(requests.Session):
         if _clients.is_write(request.method or ""):
             request = _with_key(request, self._semel_header)
             options.setdefault("allow_redirects", False)
-        return super().send(request, **options)
+        response = super().send(request, **options)
+        _clients.answered(request.method or "", response.status_code)
+        return response
 
 
 def request(method: str, url: str, **options: Any) -> requests.Response:
