@@ -289,6 +289,7 @@ impl Told {
 #[pyclass(frozen)]
 pub(crate) struct Inbox {
     mailbox: Arc<Mailbox>,
+    process: u32,
 }
 
 impl Inbox {
@@ -318,7 +319,8 @@ impl Inbox {
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(std::io::Error::from)?;
         let state = Mutex::default();
-        Ok(Inbox { mailbox: Arc::new(Mailbox { state, bell, job_next: AtomicU64::new(1) }) })
+        let mailbox = Arc::new(Mailbox { state, bell, job_next: AtomicU64::new(1) });
+        Ok(Inbox { mailbox, process: std::process::id() })
     }
 
     /// What an event loop watches: readable while something waits here.
@@ -395,7 +397,10 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        self.close();
+        // In a forked child its lock may be held by a thread that is not there.
+        if self.process == std::process::id() {
+            self.close();
+        }
     }
 }
 

@@ -205,3 +205,17 @@ def test_options_of_the_http_client_are_taken_once() -> None:
         assert made == "obj_1"
     with pytest.raises(ValueError, match="give the options"):
         semel.stripe.HTTPClient(stripe.RequestsClient(), proxy="http://127.0.0.1:1")
+
+
+def test_a_refused_connection_after_the_charge_is_no_proof() -> None:
+    nobody = refusing_url()
+    with Provider() as provider:
+
+        def charge_and_count() -> str:
+            made = charge(provider.url)
+            charge(nobody)  # such as a second account, whose server is away
+            return made
+
+        with pytest.raises(InDoubt):
+            in_effect(charge_and_count, retries=0)
+        assert len(provider.objects) == 1

@@ -25,6 +25,8 @@ def imported(program: str) -> set[str]:
 
 def test_the_import_loads_nothing_heavy() -> None:
     modules = imported("import semel")
+    assert modules.isdisjoint({*HEAVY, "asyncio", "semel._native"}), "a name was not used yet"
+    modules = imported("from semel import Semel, effect, workflow")
     assert "semel._native" in modules
     assert modules.isdisjoint(HEAVY)
 
@@ -59,7 +61,7 @@ def test_the_import_is_quick(tmp_path: Path) -> None:
     program = """
 import asyncio, concurrent.futures, dataclasses, inspect, json, logging, time, typing
 before = time.process_time()
-import semel
+from semel import Semel, effect, workflow
 print(time.process_time() - before)
 """
     environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path)}

@@ -119,7 +119,7 @@ def test_a_payload_of_no_members(app: Semel) -> None:
         signal = await ctx.wait_for_signal("go")
         with pytest.raises(AttributeError, match="nothing"):
             _ = signal.nothing
-        return [signal.payload, signal.name]
+        return [signal.payload, signal.signal_name]
 
     for payload in (None, False, 0, [1, 2], "text", {"name": "mine"}):
         handle = app.start(plain)

@@ -55,18 +55,19 @@ class StepContext:
 
 
 class Signal:
-    """A signal that came. The members of its payload are its attributes."""
+    """A signal that came. The members of its payload are its attributes; `signal_name` and
+    `payload` are its own."""
 
     def __init__(self, name: str, payload: Any) -> None:
-        self.name = name
+        self.signal_name = name
         self.payload = payload
 
     def __getattr__(self, member: str) -> Any:
         payload: Any = self.__dict__.get("payload")
         if isinstance(payload, dict) and member in payload:
             return cast(Any, payload)[member]
-        # Not by `self.name`: while it is copied there is none, and this would be asked again.
-        name = self.__dict__.get("name")
+        # Not by `self`: while it is copied there is no name, and this would be asked again.
+        name = self.__dict__.get("signal_name")
         raise AttributeError(f"the signal {name!r} has no member {member!r}")
 
     def __iter__(self) -> Iterator[str]:
@@ -76,7 +77,7 @@ class Signal:
         return self.payload[member]
 
     def __repr__(self) -> str:
-        return f"Signal({self.name!r})"
+        return f"Signal({self.signal_name!r})"
 
 
 if TYPE_CHECKING:
@@ -194,7 +195,8 @@ class WorkflowContext:
         declared = cast(Function[..., Any], fn) if is_declared else _undeclared(fn, name)
         id = self._port.command_id(name or declared.name, step_id)
         request = None
-        if declared.is_model:
+        # What a method is asked depends on its object, which nobody can compare.
+        if declared.is_model and declared.instance is None:
             values = declared.shape.bind(args, kwargs)
             request = f"[{json.dumps(declared.name)},{declared.shape.dump(values)}]"
         work = self._work(declared, args, kwargs)

@@ -10,13 +10,14 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
-from . import _current, _intent, classify
+from . import _current, _intent
 from ._contracts import Contract, Duration, Retry, again, optional_ms
 from ._errors import NotApplied, Refused, SemelError
 from ._native import Declaration, check_name
-from ._shape import _FINGERPRINT, Shape
+from ._shape import _FINGERPRINT, Shape, is_async
 from ._template import KeyMaker, KeySource, Template, call_with, check_parameters, text_maker
 from ._work import LookWork, SendWork
+from .classify import error as classified
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -179,6 +180,9 @@ class Effect(Declared[P, R_co]):
             raise ValueError('on_doubt is "wait" or "continue"')
         if contract is not None and contract.look is not None:
             check_parameters(contract.look, {*names, "self"}, "look")
+            if is_async(contract.look) and not self.shape.is_async:
+                # A blocking caller does both in its own thread, and has no event loop.
+                raise TypeError(f"the look of {action} is async, so its function must be, too")
         self.goes_on = on_doubt == "continue"
         self.declaration = Declaration(
             action,
@@ -248,7 +252,7 @@ class Effect(Declared[P, R_co]):
                 # Of an error after its write the function says itself what it means, or nobody.
                 sent = _intent.current()
                 if found is None and not (sent is not None and sent.has_landed):
-                    found = classify.error(error)
+                    found = classified(error)
             except Exception:
                 found = None  # a classifier that fails proves nothing
         if isinstance(found, NotApplied):

@@ -91,7 +91,8 @@ class HTTPClient(stripe.HTTPClient):
     ) -> Any:
         """Makes one try."""
         with _watched():
-            return _noted(self._inner.request(method, url, _keyed(method, url, headers), post_data))
+            keyed = _keyed(method, url, headers)
+            return _noted(method, self._inner.request(method, url, keyed, post_data))
 
     def request_stream(
         self, method: str, url: str, headers: Any, post_data: Any = None, *, _usage: Any = None
@@ -99,7 +100,7 @@ class HTTPClient(stripe.HTTPClient):
         """Makes one try, and leaves the body to be read."""
         with _watched():
             keyed = _keyed(method, url, headers)
-            return _noted(self._inner.request_stream(method, url, keyed, post_data))
+            return _noted(method, self._inner.request_stream(method, url, keyed, post_data))
 
     async def request_async(
         self, method: str, url: str, headers: Any, post_data: Any = None
@@ -107,7 +108,8 @@ class HTTPClient(stripe.HTTPClient):
         """Makes one try."""
         with _watched():
             keyed = _keyed(method, url, headers)
-            return _noted(await self._inner.request_async(method, url, keyed, post_data))
+            response = await self._inner.request_async(method, url, keyed, post_data)
+            return _noted(method, response)
 
     async def request_stream_async(
         self, method: str, url: str, headers: Any, post_data: Any = None
@@ -115,7 +117,8 @@ class HTTPClient(stripe.HTTPClient):
         """Makes one try, and leaves the body to be read."""
         with _watched():
             keyed = _keyed(method, url, headers)
-            return _noted(await self._inner.request_stream_async(method, url, keyed, post_data))
+            response = await self._inner.request_stream_async(method, url, keyed, post_data)
+            return _noted(method, response)
 
     def request_with_retries(self, *args: Any, **options: Any) -> Any:
         """Makes as many tries as stripe's rules allow; so do the next three."""
@@ -175,9 +178,14 @@ def _watched() -> Generator[None, None, None]:
         raise
 
 
-def _noted(response: Any) -> Any:
+def _noted(method: str, response: Any) -> Any:
     """Remembers of a try that was answered whether it may have landed."""
-    _tries_so_far().append(_classify_status(response[1]) == "unknown")
+    status = response[1]
+    proof = _classify_status(status)
+    _tries_so_far().append(proof == "unknown")
+    if proof == "receipt":
+        # It did. Within one call the count of tries says more than a single answer.
+        _clients.answered(method, status)
     return response
 
 

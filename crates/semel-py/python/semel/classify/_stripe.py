@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from semel import classify
 from semel._errors import NotApplied, Refused
 from semel.classify._proof import EARLIER_TRIES, Proof, frames, names, not_applied, of_status
 
@@ -43,7 +42,9 @@ def _connection(exc: Any, single_try: bool) -> Proof | None:
     below = exc.__cause__
     if below is None:
         return None
-    return not_applied(exc) if isinstance(classify.error(below), NotApplied) else None
+    from semel.classify import error  # which imports this file
+
+    return not_applied(exc) if isinstance(error(below), NotApplied) else None
 
 
 def _earlier_tries(exc: Any) -> str | None:
