@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from . import keys
-from ._app import AsyncRunHandle, AsyncSemel, RunHandle, Semel
+from ._app import Semel
+from ._async_app import AsyncSemel
 from ._context import Signal, StepContext, WorkflowContext
 from ._contracts import (
     Contract,
@@ -31,6 +32,7 @@ from ._errors import (
     ToolUndeclared,
     WriteOutsideEffect,
 )
+from ._handles import AsyncRunHandle, RunHandle
 from ._intent import Intent, intent
 from ._native import __version__
 from ._tools import Tool, Toolbox, tool, tools

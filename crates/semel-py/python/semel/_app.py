@@ -1,22 +1,21 @@
-"""A ledger, opened: for sync code and for async code."""
+"""A ledger, opened, for sync code. Its async twin is in `_async_app`."""
 
 from __future__ import annotations
 
-import asyncio
 import atexit
-import getpass
 import json
 import os
 import threading
 import weakref
-from collections.abc import AsyncGenerator, Coroutine, Generator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _current, _native
 from ._codec import Codec, codec
 from ._contracts import Duration, milliseconds, optional_ms
 from ._declare import Effect, Workflow
-from ._errors import SemelError, TimedOut
+from ._errors import SemelError
+from ._handles import RunHandle, actor_name
 from ._host import Begin, Home, Host, ask_blocking
 from ._template import key_parts
 from ._transaction import Transactional, TransactionWork
@@ -27,15 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Key = str | list[str] | tuple[str, ...]
 
-_PATIENCE_MS = 5_000
+PATIENCE_MS = 5_000
 """How long closing waits for runs that have something under way."""
-
-
-def _actor() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "python"
 
 
 class App:
@@ -156,7 +148,7 @@ class App:
         result = action.shape.result if isinstance(action, Effect) else codec(Any)
         name = action.action if isinstance(action, Effect) else action
         stored = result.dump(receipt) if decision == "done" else None
-        parts, who = key_parts(key), actor or _actor()
+        parts, who = key_parts(key), actor or actor_name()
         return lambda inbox, token: self.native.resolve(
             inbox, token, name, parts, decision, stored, who, reason
         )
@@ -239,11 +231,11 @@ class Semel(App):
 
     def run(self, id: str, workflow: Workflow[..., Any] | None = None) -> RunHandle[Any]:
         """A run by its id."""
-        return RunHandle(self.native.run(id), _result_of(workflow))
+        return RunHandle(self.native.run(id), result_of(workflow))
 
     def find(self, action: str | Effect[..., Any], key: Key) -> dict[str, Any] | None:
         """What the ledger knows of an effect; None when it was never begun."""
-        return _parsed(ask_blocking(self._find(action, key)))
+        return parsed(ask_blocking(self._find(action, key)))
 
     def resolve(
         self,
@@ -259,7 +251,7 @@ class Semel(App):
         ("retry"), or it did not happen and shall not ("failed")."""
         ask_blocking(self._resolve(action, key, decision, receipt, reason, actor))
 
-    def close(self, patience: Duration = _PATIENCE_MS / 1000) -> None:
+    def close(self, patience: Duration = PATIENCE_MS / 1000) -> None:
         """Lets its runs go, each when what it has under way is recorded, and closes the ledger."""
         _opened.discard(self)
         if self._native is None:
@@ -288,278 +280,13 @@ class Semel(App):
         _current.pop()
 
 
-class AsyncSemel(App):
-    """A ledger for async code. Runs are worked on in the event loop that opened it.
-
-    `async with AsyncSemel("sqlite:semel.db") as app:`, or `await AsyncSemel(...)`; close it by
-    `await app.close()`."""
-
-    def __init__(self, url: str, namespace: str = "default", lease: Duration | None = None) -> None:
-        super().__init__(url, namespace, lease)
-        self._host: Host | None = None
-        self._end: AsyncGenerator[None, None] | None = None
-        self._opening = asyncio.Lock()
-
-    @staticmethod
-    async def on(native: _native.App) -> AsyncSemel:
-        """On a ledger that was opened elsewhere, for tools."""
-        app = AsyncSemel("", native.namespace)
-        app._host, app._native = Host(asyncio.get_running_loop()), native
-        _current.opened(app)
-        return app
-
-    async def open(self) -> AsyncSemel:
-        """Opens the ledger."""
-        if self._native is not None:
-            return self
-        async with self._opening:
-            if self._native is None:
-                self._native = await Host.running().ask(
-                    lambda inbox, token: _native.App.open(inbox, token, self.url, self.namespace)
-                )
-                # Of its own: another Semel on this event loop may offer workflows of these names.
-                self._host = Host(asyncio.get_running_loop())
-                self._set_lease()
-                _current.opened(self)
-                self._end = _at_the_end(weakref.ref(self))
-                await self._end.__anext__()
-        return self
-
-    @property
-    def host(self) -> Host:
-        """Where its runs are worked on."""
-        if self._host is None:
-            raise SemelError("this Semel is not open", code="store_unavailable")
-        return self._host
-
-    def __await__(self) -> Generator[Any, None, AsyncSemel]:
-        return self.open().__await__()
-
-    async def _ask(self, begin: Begin) -> Any:
-        await self.open()
-        return await Host.running().ask(begin)
-
-    async def offer(self, workflow: Workflow[..., Any], release: str | None = None) -> None:
-        """Works on runs of this workflow, whoever starts them."""
-        await self.open()
-        self.offer_on(self.host, workflow, release)
-
-    @overload
-    async def start(
-        self,
-        workflow: Workflow[..., Coroutine[Any, Any, T]],
-        *args: Any,
-        key: Key | None = None,
-        deadline: Duration | None = None,
-        replay_window: Duration | None = None,
-        **kwargs: Any,
-    ) -> AsyncRunHandle[T]: ...
-    @overload
-    async def start(
-        self,
-        workflow: str,
-        *args: Any,
-        key: Key | None = None,
-        deadline: Duration | None = None,
-        replay_window: Duration | None = None,
-    ) -> AsyncRunHandle[Any]: ...
-    async def start(
-        self,
-        workflow: Workflow[..., Any] | str,
-        *args: Any,
-        key: Key | None = None,
-        deadline: Duration | None = None,
-        replay_window: Duration | None = None,
-        **kwargs: Any,
-    ) -> AsyncRunHandle[Any]:
-        """Starts a run, or attaches to the one that this key started before."""
-        if isinstance(workflow, Workflow):
-            await self.offer(workflow)
-        begin, result = self._start(workflow, args, kwargs, key, deadline, replay_window)
-        return AsyncRunHandle(await self._ask(begin), result)
-
-    async def run(self, id: str, workflow: Workflow[..., Any] | None = None) -> AsyncRunHandle[Any]:
-        """A run by its id."""
-        await self.open()
-        return AsyncRunHandle(self.native.run(id), _result_of(workflow))
-
-    async def find(self, action: str | Effect[..., Any], key: Key) -> dict[str, Any] | None:
-        """What the ledger knows of an effect; None when it was never begun."""
-        return _parsed(await self._ask(self._find(action, key)))
-
-    async def resolve(
-        self,
-        action: str | Effect[..., Any],
-        key: Key,
-        decision: str,
-        *,
-        reason: str,
-        receipt: Any = None,
-        actor: str | None = None,
-    ) -> None:
-        """Settles a doubt by a person's word: "done", "retry" or "failed"."""
-        await self._ask(self._resolve(action, key, decision, receipt, reason, actor))
-
-    async def close(self, patience: Duration = _PATIENCE_MS / 1000) -> None:
-        """Lets its runs go, each when what it has under way is recorded, and closes the ledger."""
-        if self._native is None:
-            return
-        native, ms = self._native, milliseconds(patience)
-        await Host.running().ask(lambda inbox, token: native.drain(inbox, token, ms))
-        self.abandon()
-        end, self._end = self._end, None
-        if end is not None:
-            await end.aclose()
-
-    def abandon(self) -> None:
-        """Closes the ledger at once: what is under way is left to whoever opens it next."""
-        self._closed()
-        host, self._host = self._host, None
-        if host is not None:
-            host.close()
-
-    async def __aenter__(self) -> AsyncSemel:
-        await self.open()
-        _current.push(self)
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _current.pop()
-        await self.close()
-
-
-async def _at_the_end(this: weakref.ref[AsyncSemel]) -> AsyncGenerator[None, None]:
-    """Ends with its event loop, as that closes all generators that are open. A Semel that nobody
-    closed would keep its runs from everybody else, with no one to work on them."""
-    try:
-        yield
-    finally:
-        app = this()
-        if app is not None:
-            app.abandon()
-
-
-class _Run(Generic[T]):
-    """What the handles of runs have in common."""
-
-    def __init__(self, native: _native.Handle, result: Codec) -> None:
-        self._native = native
-        self._result = result
-
-    @property
-    def id(self) -> str:
-        """The id of the run."""
-        return self._native.id
-
-    @property
-    def attached(self) -> bool:
-        """Whether the run was there before, so that this start changed nothing."""
-        return self._native.attached
-
-    def __repr__(self) -> str:
-        return f"<run {self.id}>"
-
-    def _signal(self, name: str, payload: Any, id: str | None) -> Begin:
-        text = codec(Any).dump(payload)
-        return lambda inbox, token: self._native.signal(inbox, token, name, text, id)
-
-    def _skip(self, step: str, value: Any, reason: str, actor: str | None) -> Begin:
-        text, who = codec(Any).dump(value), actor or _actor()
-        return lambda inbox, token: self._native.skip(inbox, token, step, text, who, reason)
-
-
-class RunHandle(_Run[T]):
-    """A run, from outside."""
-
-    def result(self, timeout: float | None = None) -> T:
-        """Waits for the end of the run and returns what it came to; raises what it raised.
-
-        A paused run raises `RunPaused`: nothing happens before an operator decides."""
-        value: T = self._result.load(ask_blocking(self._native.result, timeout))
-        return value
-
-    def status(self) -> dict[str, Any]:
-        """The run as it stands."""
-        return dict(json.loads(ask_blocking(self._native.status)))
-
-    @property
-    def state(self) -> str:
-        """Where the run stands."""
-        return str(self.status()["state"])
-
-    def signal(self, name: str, payload: Any = None, id: str | None = None) -> bool:
-        """Sends a signal. `id` names the delivery, so that sending it again changes nothing: then
-        the answer is False."""
-        return bool(ask_blocking(self._signal(name, payload, id)) == "false")
-
-    def cancel(self, reason: str, actor: str | None = None) -> str:
-        """Asks for the end of the run. What it has under way outside is settled first."""
-        who = actor or _actor()
-        return str(ask_blocking(lambda i, t: self._native.cancel(i, t, who, reason)))
-
-    def retry(self, reason: str, actor: str | None = None) -> str:
-        """Lets a paused run try again what it could not do."""
-        who = actor or _actor()
-        return str(ask_blocking(lambda i, t: self._native.retry(i, t, who, reason)))
-
-    def skip(self, step: str, value: Any, reason: str, actor: str | None = None) -> str:
-        """Gives the step on which a run is paused its value."""
-        return str(ask_blocking(self._skip(step, value, reason, actor)))
-
-
-class AsyncRunHandle(_Run[T]):
-    """A run, from outside, for async code."""
-
-    async def result(self, timeout: float | None = None) -> T:
-        """Waits for the end of the run and returns what it came to; raises what it raised."""
-        # Not by `wait_for`: its timeout could not be told from one that the workflow raised.
-        asked = asyncio.ensure_future(Host.running().ask(self._native.result))
-        try:
-            done, _ = await asyncio.wait([asked], timeout=timeout)
-        finally:
-            asked.cancel()
-        if not done:
-            raise TimedOut(f"no answer within {timeout} s")
-        value: T = self._result.load(asked.result())
-        return value
-
-    async def status(self) -> dict[str, Any]:
-        """The run as it stands."""
-        return dict(json.loads(await Host.running().ask(self._native.status)))
-
-    async def state(self) -> str:
-        """Where the run stands."""
-        return str((await self.status())["state"])
-
-    async def signal(self, name: str, payload: Any = None, id: str | None = None) -> bool:
-        """Sends a signal; False when this delivery had come before."""
-        return bool(await Host.running().ask(self._signal(name, payload, id)) == "false")
-
-    async def cancel(self, reason: str, actor: str | None = None) -> str:
-        """Asks for the end of the run. What it has under way outside is settled first."""
-        who = actor or _actor()
-        return str(await Host.running().ask(lambda i, t: self._native.cancel(i, t, who, reason)))
-
-    async def retry(self, reason: str, actor: str | None = None) -> str:
-        """Lets a paused run try again what it could not do."""
-        who = actor or _actor()
-        return str(await Host.running().ask(lambda i, t: self._native.retry(i, t, who, reason)))
-
-    async def skip(self, step: str, value: Any, reason: str, actor: str | None = None) -> str:
-        """Gives the step on which a run is paused its value."""
-        return str(await Host.running().ask(self._skip(step, value, reason, actor)))
-
-
-def _result_of(workflow: Workflow[..., Any] | None) -> Codec:
+def result_of(workflow: Workflow[..., Any] | None) -> Codec:
+    """The codec of what a run comes to."""
     return codec(Any) if workflow is None else workflow.shape.result
 
 
-def _parsed(text: str | None) -> dict[str, Any] | None:
+def parsed(text: str | None) -> dict[str, Any] | None:
+    """A view of the engine, read."""
     return None if text is None else dict(json.loads(text))
 
 

@@ -9,7 +9,7 @@ import sys
 import time
 from typing import Any
 
-from ._app import AsyncSemel
+from ._async_app import AsyncSemel
 from ._commands import global_options
 from ._context import WorkflowContext
 from ._declare import function, workflow

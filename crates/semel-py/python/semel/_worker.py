@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
-from ._app import App, AsyncSemel, Semel
+from ._app import App, Semel
+from ._async_app import AsyncSemel
 from ._contracts import Duration, milliseconds
 from ._declare import Effect, Workflow
 

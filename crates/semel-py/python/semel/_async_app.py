@@ -1,0 +1,177 @@
+"""A ledger, opened, for async code."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import AsyncGenerator, Coroutine, Generator
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from . import _current, _native
+from ._app import PATIENCE_MS, App, Key, parsed, result_of
+from ._contracts import Duration, milliseconds
+from ._declare import Effect, Workflow
+from ._errors import SemelError
+from ._handles import AsyncRunHandle
+from ._host import Begin, Host
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+T = TypeVar("T")
+
+
+class AsyncSemel(App):
+    """A ledger for async code. Runs are worked on in the event loop that opened it.
+
+    `async with AsyncSemel("sqlite:semel.db") as app:`, or `await AsyncSemel(...)`; close it by
+    `await app.close()`."""
+
+    def __init__(self, url: str, namespace: str = "default", lease: Duration | None = None) -> None:
+        super().__init__(url, namespace, lease)
+        self._host: Host | None = None
+        self._end: AsyncGenerator[None, None] | None = None
+        self._opening = asyncio.Lock()
+
+    @staticmethod
+    async def on(native: _native.App) -> AsyncSemel:
+        """On a ledger that was opened elsewhere, for tools."""
+        app = AsyncSemel("", native.namespace)
+        app._host, app._native = Host(asyncio.get_running_loop()), native
+        _current.opened(app)
+        return app
+
+    async def open(self) -> AsyncSemel:
+        """Opens the ledger."""
+        if self._native is not None:
+            return self
+        async with self._opening:
+            if self._native is None:
+                self._native = await Host.running().ask(
+                    lambda inbox, token: _native.App.open(inbox, token, self.url, self.namespace)
+                )
+                # Of its own: another Semel on this event loop may offer workflows of these names.
+                self._host = Host(asyncio.get_running_loop())
+                self._set_lease()
+                _current.opened(self)
+                self._end = _at_the_end(weakref.ref(self))
+                await self._end.__anext__()
+        return self
+
+    @property
+    def host(self) -> Host:
+        """Where its runs are worked on."""
+        if self._host is None:
+            raise SemelError("this Semel is not open", code="store_unavailable")
+        return self._host
+
+    def __await__(self) -> Generator[Any, None, AsyncSemel]:
+        return self.open().__await__()
+
+    async def _ask(self, begin: Begin) -> Any:
+        await self.open()
+        return await Host.running().ask(begin)
+
+    async def offer(self, workflow: Workflow[..., Any], release: str | None = None) -> None:
+        """Works on runs of this workflow, whoever starts them."""
+        await self.open()
+        self.offer_on(self.host, workflow, release)
+
+    @overload
+    async def start(
+        self,
+        workflow: Workflow[..., Coroutine[Any, Any, T]],
+        *args: Any,
+        key: Key | None = None,
+        deadline: Duration | None = None,
+        replay_window: Duration | None = None,
+        **kwargs: Any,
+    ) -> AsyncRunHandle[T]: ...
+    @overload
+    async def start(
+        self,
+        workflow: str,
+        *args: Any,
+        key: Key | None = None,
+        deadline: Duration | None = None,
+        replay_window: Duration | None = None,
+    ) -> AsyncRunHandle[Any]: ...
+    async def start(
+        self,
+        workflow: Workflow[..., Any] | str,
+        *args: Any,
+        key: Key | None = None,
+        deadline: Duration | None = None,
+        replay_window: Duration | None = None,
+        **kwargs: Any,
+    ) -> AsyncRunHandle[Any]:
+        """Starts a run, or attaches to the one that this key started before."""
+        if isinstance(workflow, Workflow):
+            await self.offer(workflow)
+        begin, result = self._start(workflow, args, kwargs, key, deadline, replay_window)
+        return AsyncRunHandle(await self._ask(begin), result)
+
+    async def run(self, id: str, workflow: Workflow[..., Any] | None = None) -> AsyncRunHandle[Any]:
+        """A run by its id."""
+        await self.open()
+        return AsyncRunHandle(self.native.run(id), result_of(workflow))
+
+    async def find(self, action: str | Effect[..., Any], key: Key) -> dict[str, Any] | None:
+        """What the ledger knows of an effect; None when it was never begun."""
+        return parsed(await self._ask(self._find(action, key)))
+
+    async def resolve(
+        self,
+        action: str | Effect[..., Any],
+        key: Key,
+        decision: str,
+        *,
+        reason: str,
+        receipt: Any = None,
+        actor: str | None = None,
+    ) -> None:
+        """Settles a doubt by a person's word: "done", "retry" or "failed"."""
+        await self._ask(self._resolve(action, key, decision, receipt, reason, actor))
+
+    async def close(self, patience: Duration = PATIENCE_MS / 1000) -> None:
+        """Lets its runs go, each when what it has under way is recorded, and closes the ledger."""
+        if self._native is None:
+            return
+        native, ms = self._native, milliseconds(patience)
+        await Host.running().ask(lambda inbox, token: native.drain(inbox, token, ms))
+        self.abandon()
+        end, self._end = self._end, None
+        if end is not None:
+            await end.aclose()
+
+    def abandon(self) -> None:
+        """Closes the ledger at once: what is under way is left to whoever opens it next."""
+        self._closed()
+        host, self._host = self._host, None
+        if host is not None:
+            host.close()
+
+    async def __aenter__(self) -> AsyncSemel:
+        await self.open()
+        _current.push(self)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _current.pop()
+        await self.close()
+
+
+async def _at_the_end(this: weakref.ref[AsyncSemel]) -> AsyncGenerator[None, None]:
+    """Ends with its event loop, as that closes all generators that are open. A Semel that nobody
+    closed would keep its runs from everybody else, with no one to work on them."""
+    try:
+        yield
+    finally:
+        app = this()
+        if app is not None:
+            app.abandon()
