@@ -21,6 +21,7 @@ from semel import (
     StepContext,
     WorkflowContext,
     effect,
+    model,
     workflow,
 )
 
@@ -282,3 +283,21 @@ def test_two_workflows_of_one_name_are_refused(app: Semel) -> None:
 
 def test_the_codes_of_a_refusal_are_its_own() -> None:
     assert ForeignAwait("x").code == "foreign_await"
+
+
+def test_a_method_that_asks_a_model_is_asked_for_each_object(app: Semel) -> None:
+    class Mind:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        @model
+        async def ask(self, question: str) -> str:
+            return f"{self.name}: {question}"
+
+    one, two = Mind("one"), Mind("two")
+
+    @workflow(name="minds")
+    async def minds(ctx: WorkflowContext) -> list[str]:
+        return [await ctx.step(one.ask, "why"), await ctx.step(two.ask, "why")]
+
+    assert app.start(minds).result(timeout=20) == ["one: why", "two: why"]

@@ -350,3 +350,14 @@ def test_a_sync_function_that_gives_something_to_await_does_not_hang(
         confused("7")
     assert "no `async def`" in str(app.find(confused, "7"))
     assert not world.calls
+
+
+def test_an_async_look_needs_an_async_effect() -> None:
+    async def look(order: str) -> None:
+        """Looks, in an event loop that a blocking caller has not."""
+
+    with pytest.raises(TypeError, match="look of pay is async"):
+
+        @effect("pay", key="{order}", contract=probe(look))
+        def pay(order: str) -> str:
+            return order
