@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from postgres_server import postgres_server
 from semel import Semel
 
 # The destinations of the examples.
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "python"))
-
-SERVER = os.environ.get("SEMEL_TEST_POSTGRES", "")
-"""The address of a Postgres for the tests; without it they use SQLite alone."""
 
 PATIENCE_S = 180
 """A test that is silent for so long hangs: everybody's traces are printed and the run ends."""
@@ -43,11 +41,13 @@ def no_hanging(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def _postgres_url() -> Iterator[str]:
-    psycopg = pytest.importorskip("psycopg")
+    import psycopg
+
+    server = postgres_server()
     schema = f"py_{os.getpid()}_{uuid.uuid4().hex[:12]}"
-    sign = "&" if "?" in SERVER else "?"
-    yield f"{SERVER}{sign}schema={schema}&migrate=true"
-    with psycopg.connect(SERVER, autocommit=True) as connection:
+    sign = "&" if "?" in server else "?"
+    yield f"{server}{sign}schema={schema}&migrate=true"
+    with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
@@ -56,8 +56,6 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A store of the test's own, of each kind."""
     if request.param == "sqlite":
         yield f"sqlite:{tmp_path}/semel.db"
-    elif not SERVER:
-        pytest.skip("SEMEL_TEST_POSTGRES names no server")
     else:
         yield from _postgres_url()
 

@@ -16,16 +16,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-import pytest
 from destinations.http import HttpDestination
 from destinations.smtp import Smtp
 from example_worker import Forked, Started, Worker
+from postgres_server import postgres_server
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "python"
 Destination = HttpDestination | Smtp
-
-SERVER_VARIABLE = "SEMEL_TEST_POSTGRES"
-SKIP_VARIABLE = "SEMEL_TEST_POSTGRES_SKIP"
 
 # A killed process is missed after its lease (on Postgres nothing else proves it dead), and its last
 # request may land until deadline and settle window are over.
@@ -192,13 +189,3 @@ def administer(server: str, command: str) -> None:
 
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(command.encode())
-
-
-def postgres_server() -> str:
-    """The server of this test run. That there is none is a failure, unless somebody says so."""
-    server = os.environ.get(SERVER_VARIABLE)
-    if server:
-        return server
-    if os.environ.get(SKIP_VARIABLE) == "1":
-        pytest.skip(f"{SKIP_VARIABLE}=1")
-    pytest.fail(f"{SERVER_VARIABLE} names no server: run `cargo xtask postgres -- ...`")

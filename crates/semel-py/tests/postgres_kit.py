@@ -11,22 +11,12 @@ from typing import Any
 
 import psycopg
 import pytest
+from postgres_server import postgres_server
 from psycopg import Connection, sql
 from pydantic import BaseModel
 from semel import Semel, SemelError, transaction
 
-SERVER = "SEMEL_TEST_POSTGRES"
-"""Names the server; `cargo xtask postgres -- …` starts one and sets it."""
-
 _numbers = itertools.count(1)
-
-
-def server() -> str:
-    """The address of the server for tests."""
-    url = os.environ.get(SERVER)
-    if not url:
-        pytest.skip(f"{SERVER} names no server: run it by `cargo xtask postgres -- …`")
-    return url
 
 
 @dataclass
@@ -44,13 +34,13 @@ class Ledger:
     @property
     def url(self) -> str:
         """The address of the ledger."""
-        sign = "&" if "?" in server() else "?"
-        return f"{server()}{sign}schema={self.schema}"
+        sign = "&" if "?" in postgres_server() else "?"
+        return f"{postgres_server()}{sign}schema={self.schema}"
 
     @property
     def options(self) -> dict[str, Any]:
         """What a connection of the user's is made with."""
-        return {"conninfo": server(), "options": f"-c search_path={self.schema}"}
+        return {"conninfo": postgres_server(), "options": f"-c search_path={self.schema}"}
 
     def connect(self, **options: Any) -> psycopg.Connection[Any]:
         """A connection of the user's."""
@@ -85,7 +75,7 @@ class Ledger:
     def drop(self) -> None:
         """Leaves nothing behind."""
         self.app.close()
-        with psycopg.connect(server(), autocommit=True) as connection:
+        with psycopg.connect(postgres_server(), autocommit=True) as connection:
             name = sql.Identifier(self.schema)
             connection.execute(sql.SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(name))
 
