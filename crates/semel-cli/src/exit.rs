@@ -99,8 +99,9 @@ fn exit_code(code: Code) -> u8 {
         | Code::ContractNeedsLook
         | Code::StepRepeated
         | Code::ToolUndeclared
+        | Code::ScheduleInvalid
         | Code::StoreUrlInvalid => USAGE,
-        Code::NotFound | Code::StoreMissing => NOT_FOUND,
+        Code::NotFound | Code::StoreMissing | Code::ReleaseUnknown => NOT_FOUND,
         Code::InputChanged
         | Code::ContractChanged
         | Code::TooEarly
@@ -122,6 +123,13 @@ fn exit_code(code: Code) -> u8 {
         | Code::NotPaused
         | Code::TooMany
         | Code::WorkflowUnknown
+        | Code::ApprovalDenied
+        | Code::ApprovalReturned
+        | Code::ApprovalExpired
+        | Code::NotHeld
+        | Code::FourEyes
+        | Code::Undone
+        | Code::ConcurrencyRejected
         | Code::NoQuarantine
         | Code::TransactionUnsupported => REFUSED,
         Code::InDoubt => IN_DOUBT,
@@ -129,6 +137,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::NotApplied
         | Code::RetriesExhausted
         | Code::TimedOut
+        | Code::Held
+        | Code::RateLimited
         | Code::StoreBusy
         | Code::StoreUnavailable => TRY_LATER,
         Code::RunFailed
@@ -137,6 +147,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::UnstableKey
         | Code::ForeignAwait
         | Code::StepFailed
+        | Code::ChildFailed
         | Code::Panicked
         | Code::NotConfigured
         | Code::Forked

@@ -54,6 +54,18 @@ pub enum Code {
     WriteOutsideEffect,
     ToolUndeclared,
     TimedOut,
+    Held,
+    ApprovalDenied,
+    ApprovalReturned,
+    ApprovalExpired,
+    NotHeld,
+    FourEyes,
+    Undone,
+    ConcurrencyRejected,
+    RateLimited,
+    ReleaseUnknown,
+    ScheduleInvalid,
+    ChildFailed,
     NoQuarantine,
     StoreBusy,
     StoreFull,
@@ -70,7 +82,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 62] = [
+    pub const ALL: [Code; 74] = [
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -121,6 +133,18 @@ impl Code {
         Code::WriteOutsideEffect,
         Code::ToolUndeclared,
         Code::TimedOut,
+        Code::Held,
+        Code::ApprovalDenied,
+        Code::ApprovalReturned,
+        Code::ApprovalExpired,
+        Code::NotHeld,
+        Code::FourEyes,
+        Code::Undone,
+        Code::ConcurrencyRejected,
+        Code::RateLimited,
+        Code::ReleaseUnknown,
+        Code::ScheduleInvalid,
+        Code::ChildFailed,
         Code::NoQuarantine,
         Code::StoreBusy,
         Code::StoreFull,
@@ -188,6 +212,18 @@ impl Code {
             Code::WriteOutsideEffect => "write_outside_effect",
             Code::ToolUndeclared => "tool_undeclared",
             Code::TimedOut => "timed_out",
+            Code::Held => "held",
+            Code::ApprovalDenied => "approval_denied",
+            Code::ApprovalReturned => "approval_returned",
+            Code::ApprovalExpired => "approval_expired",
+            Code::NotHeld => "not_held",
+            Code::FourEyes => "four_eyes",
+            Code::Undone => "undone",
+            Code::ConcurrencyRejected => "concurrency_rejected",
+            Code::RateLimited => "rate_limited",
+            Code::ReleaseUnknown => "release_unknown",
+            Code::ScheduleInvalid => "schedule_invalid",
+            Code::ChildFailed => "child_failed",
             Code::NoQuarantine => "no_quarantine",
             Code::StoreBusy => "store_busy",
             Code::StoreFull => "store_full",
@@ -210,7 +246,13 @@ impl Code {
 
     /// What to do next, in one sentence.
     pub fn hint(self) -> &'static str {
-        match self {
+        self.hint_on_effects()
+            .or_else(|| self.hint_on_runs())
+            .unwrap_or_else(|| self.hint_on_store())
+    }
+
+    fn hint_on_effects(self) -> Option<&'static str> {
+        Some(match self {
             Code::KeyInvalid => "build the key from business identifiers, 1 to 255 bytes",
             Code::NameInvalid => "use a short name without spaces, slashes or control characters",
             Code::InputInvalid => "pass JSON of at most 1 MiB; keep more elsewhere, by reference",
@@ -247,6 +289,12 @@ impl Code {
             Code::TransactionFailed => "nothing was written; correct the cause and call again",
             Code::ContractNeedsLook => "give the effect a look, or declare another contract",
             Code::ReceiptMismatch => "read it as the type it was stored as; it stays as it is",
+            _ => return None,
+        })
+    }
+
+    fn hint_on_runs(self) -> Option<&'static str> {
+        Some(match self {
             Code::RunFinished => "the run has ended; start another one with another key",
             Code::RunFailed => "see `semel runs show`; a new key starts another run",
             Code::Cancelled => "the run was cancelled; a new key starts another one",
@@ -267,7 +315,31 @@ impl Code {
             Code::WriteOutsideEffect => "write inside an effect, under a key; nothing was sent",
             Code::ToolUndeclared => "declare the tool an effect, or say that it only reads",
             Code::TimedOut => "wait again, or longer; what was waited for may still come",
+            Code::Held => {
+                "a person decides: `semel approvals show`, then `approve`, `deny` or `return`"
+            }
+            Code::ApprovalDenied => {
+                "the answer stands; `semel effects supersede` opens the question again"
+            }
+            Code::ApprovalReturned => "change the payload and ask under a new version of the key",
+            Code::ApprovalExpired => {
+                "nobody decided; `semel effects supersede` opens the question again"
+            }
+            Code::NotHeld => "see where it stands with `semel effects show`",
+            Code::FourEyes => "let somebody else decide than whoever asked",
+            Code::Undone => "it was done and taken back; a new key, or `supersede`, does it again",
+            Code::ConcurrencyRejected => "try again when the run that is under way has ended",
+            Code::RateLimited => "wait and ask again: nothing was sent",
+            Code::ReleaseUnknown => "see which releases there are with `semel releases ls`",
+            Code::ScheduleInvalid => "write five cron fields and a time zone such as Europe/Rome",
+            Code::ChildFailed => "see the child with `semel runs show`; its key is in the message",
             Code::NoQuarantine => "see which one is open with `semel quarantine show`",
+            _ => return None,
+        })
+    }
+
+    fn hint_on_store(self) -> &'static str {
+        match self {
             Code::StoreBusy => "try again shortly; nothing was written",
             Code::StoreFull => "free disk space; nothing was acknowledged that is not durable",
             Code::StoreUnavailable => "see `semel doctor`; nothing was acknowledged",
@@ -278,7 +350,7 @@ impl Code {
             Code::StoreMissing => "name another by --store, or create it with `semel migrate`",
             Code::StoreForeign => "name another file: this one is left as it is",
             Code::SqliteTooOld => "build with the bundled SQLite, 3.51.3 or newer",
-            Code::Internal => "this is a fault of Semel; please report it with the message",
+            _ => "this is a fault of Semel; please report it with the message",
         }
     }
 }

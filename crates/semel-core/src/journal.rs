@@ -269,12 +269,20 @@ pub struct Fault {
     /// The exception behind it, where the code is of a language that has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raised: Option<Box<Raised>>,
+    /// Of an effect that was undone: its receipt, and that of its undo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipts: Option<Box<(Json, Json)>>,
 }
 
 impl Fault {
     /// A fault without an exception.
     pub fn new(code: Code, detail: impl Into<String>) -> Fault {
-        Fault { code: code.as_str().to_owned(), detail: detail.into(), raised: None }
+        Fault {
+            code: code.as_str().to_owned(),
+            detail: detail.into(),
+            raised: None,
+            receipts: None,
+        }
     }
 
     /// The same fault, with the exception behind it.

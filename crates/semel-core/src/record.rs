@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Fingerprint;
+use crate::journal::At;
 use crate::json::Json;
 use crate::key::Address;
 use crate::limits;
@@ -32,6 +33,9 @@ pub struct Effect {
     /// What the first `begin` asked for. A generation opened by supersede has none yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
+    /// A person decides on the plan before the first send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub attempts: Vec<Attempt>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,6 +63,12 @@ pub struct Effect {
     /// Runs that are parked until somebody settles this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiters: Vec<String>,
+    /// What this effect takes back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<Named>,
+    /// What takes this effect back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub undo: Option<Undo>,
     /// A newer generation was opened; this one is history.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub superseded: Option<Wall>,
@@ -116,6 +126,9 @@ pub struct Attempt {
     /// The process that holds the lease, where a lock can prove it alive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// The run that made it, where that is not the one that planned the effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     pub began: Wall,
     pub began_at: Steady,
     pub lease_until: Steady,
@@ -180,6 +193,65 @@ pub enum Outcome {
         #[serde(default, skip_serializing_if = "is_false")]
         last: bool,
     },
+}
+
+/// An effect of the same namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    pub action: String,
+    pub key: String,
+    pub generation: u32,
+}
+
+/// The undo of an effect: begun, and with a receipt when it is done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Undo {
+    pub by: Named,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Json>,
+}
+
+/// The question to a person: may exactly this be done?
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Approval {
+    pub asked: Wall,
+    /// What the person sees and what is sent: one digest over action, contract and whole input.
+    pub digest: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<At>,
+    /// Who wants it. With four eyes, somebody else decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requester: Option<String>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub four_eyes: bool,
+    /// What the author says to the reviewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// There is nothing to send: the answer is the receipt.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub only: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judgement: Option<Judgement>,
+}
+
+/// The answer, given once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judgement {
+    pub answer: Answer,
+    pub actor: String,
+    pub note: String,
+    pub at: Wall,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    Approved,
+    Denied,
+    /// Not like this: the author may change it, which makes it another intent.
+    Returned,
+    /// Nobody answered in time.
+    Expired,
 }
 
 /// What a named person decided.

@@ -126,7 +126,7 @@ pub fn check_run(run: &Run, last: Option<&Event>, now: &Moment) -> Vec<Violation
     demand(!is_open || is_awaited, "I14", "unfinished, and nothing will ever wake it");
     let is_timed = |wait: &Wait| match wait.on {
         On::Timer | On::Retry => wait.due.is_some(),
-        On::Signal(_) | On::Effect { .. } => true,
+        On::Signal(_) | On::Effect { .. } | On::Slot(_) | On::Child(_) | On::Entity(_) => true,
     };
     demand(run.waits.iter().all(is_timed), "I13", "it waits for a time that is not there");
     let holder = run.lease.as_ref().map(|lease| lease.fence);

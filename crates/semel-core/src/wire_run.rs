@@ -234,7 +234,7 @@ fn finished(end: &Ending, view: EntryView) -> EntryView {
 }
 
 fn fault_view(fault: &Fault) -> FaultView {
-    let Fault { code, detail, raised } = fault.clone();
+    let Fault { code, detail, raised, .. } = fault.clone();
     FaultView { code, detail, raised }
 }
 

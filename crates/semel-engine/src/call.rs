@@ -11,13 +11,14 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use semel_core::code::Code;
 use semel_core::contract::{Declared, TermsRefusal};
+use semel_core::effect::approve::Ask;
 use semel_core::effect::{Abort, Begin, Permit, Refusal, Report, Settle, State};
 use semel_core::fingerprint::Rule;
 use semel_core::journal::Link;
 use semel_core::json::Json;
 use semel_core::key::Address;
 use semel_core::limits;
-use semel_core::record::{Contract, Effect, Kind, Outcome};
+use semel_core::record::{Contract, Effect, Kind, Named, Outcome};
 use semel_core::retry::Retry;
 use semel_core::time::{Moment, Steady};
 
@@ -38,6 +39,10 @@ pub struct Call {
     pub hold_ms: u64,
     pub workflow: Option<String>,
     pub run: Option<String>,
+    /// A person decides before the first send.
+    pub approval: Option<Ask>,
+    /// The effect that this one takes back.
+    pub undoes: Option<Named>,
     /// Where it is called in a run: nothing is begun once another worker has that.
     pub guard: Option<Guard>,
 }
@@ -182,6 +187,7 @@ impl Engine {
             let ask = call.ask(&doer);
             let armed = match self.begin_under(ask, call.hold_ms, call.guard).await {
                 Ok(Answer::Replay(receipt)) => return Ok((receipt, budget.sends == 0)),
+                Ok(Answer::Undone(receipt, undo)) => return Err(Error::undone(receipt, undo)),
                 Ok(Answer::Failed(reason)) => return Err(Error::new(Code::EffectFailed, reason)),
                 Ok(Answer::Attempt(armed)) => {
                     budget.sends += 1;
@@ -414,6 +420,8 @@ impl Call {
             can_look: doer.look.is_some(),
             workflow: self.workflow.clone(),
             run: self.run.clone(),
+            approval: self.approval.clone(),
+            undoes: self.undoes.clone(),
         }
     }
 }

@@ -29,6 +29,8 @@ pub enum Answer {
     Probe(Box<Armed>),
     /// It was done; this is the first receipt.
     Replay(Json),
+    /// It was done and taken back: both receipts.
+    Undone(Json, Json),
     /// It was refused for good.
     Failed(String),
 }
@@ -161,6 +163,7 @@ impl Engine {
     ) -> Result<Answer, Stopped> {
         match decision {
             Decision::Replay(receipt) => Ok(Answer::Replay(receipt)),
+            Decision::Undone(receipt, undo) => Ok(Answer::Undone(receipt, undo)),
             Decision::Failed(reason) => Ok(Answer::Failed(reason)),
             Decision::Resume(permit) => {
                 let stored = known.expect("a commit of ours is stored");
@@ -189,9 +192,9 @@ impl Engine {
                 self.inner.flights.publish_to_others(&effect);
                 Ok(answer(permit, effect))
             }
-            Decision::Doubt(effect) => {
+            Decision::Doubt(effect) | Decision::Hold(effect) => {
                 self.write(&effect, ground).await?;
-                // The doubt is on record; what it means for this caller is decided upon that.
+                // The doubt or question is on record; what it means for this caller is decided upon that.
                 Err(Stopped::Stale(Some(effect)))
             }
         }

@@ -3,7 +3,7 @@
 use semel_core::code::Code;
 use semel_core::effect::Refusal;
 use semel_core::journal::{Fault, Raised};
-use semel_core::json::JsonInvalid;
+use semel_core::json::{Json, JsonInvalid};
 use semel_core::key::{KeyInvalid, NameInvalid};
 use semel_core::run;
 use semel_store::StoreError;
@@ -18,17 +18,35 @@ pub struct Error {
     /// The caller's own retries are used up: more of them may help.
     is_exhausted: bool,
     raised: Option<Box<Raised>>,
+    receipts: Option<Box<(Json, Json)>>,
 }
 
 impl Error {
     /// An error of our own.
     pub fn new(code: Code, detail: impl Into<String>) -> Error {
         let detail = detail.into();
-        Error { code, detail, retry_after_ms: None, is_exhausted: false, raised: None }
+        Error {
+            code,
+            detail,
+            retry_after_ms: None,
+            is_exhausted: false,
+            raised: None,
+            receipts: None,
+        }
     }
 
     pub(crate) fn exhausted(code: Code, detail: impl Into<String>) -> Error {
         Error { is_exhausted: true, ..Error::new(code, detail) }
+    }
+
+    pub(crate) fn undone(receipt: Json, undo: Json) -> Error {
+        let receipts = Some(Box::new((receipt, undo)));
+        Error { receipts, ..Error::new(Code::Undone, "it was done, and then undone") }
+    }
+
+    /// Of an effect that was undone: its receipt, and that of its undo.
+    pub fn undone_receipts(&self) -> Option<&(Json, Json)> {
+        self.receipts.as_deref()
     }
 
     pub(crate) fn is_exhausted(&self) -> bool {
@@ -64,7 +82,8 @@ impl Error {
 /// An error as the journal keeps it.
 impl From<&Error> for Fault {
     fn from(error: &Error) -> Fault {
-        Fault::new(error.code, error.detail.clone()).with(error.raised.clone())
+        let fault = Fault::new(error.code, error.detail.clone()).with(error.raised.clone());
+        Fault { receipts: error.receipts.clone(), ..fault }
     }
 }
 
@@ -72,7 +91,7 @@ impl From<&Error> for Fault {
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
         let code = Code::parse(&fault.code).unwrap_or(Code::RunFailed);
-        Error { raised: fault.raised, ..Error::new(code, fault.detail) }
+        Error { raised: fault.raised, receipts: fault.receipts, ..Error::new(code, fault.detail) }
     }
 }
 

@@ -152,6 +152,8 @@ impl Engine {
             hold_ms: 0,
             workflow: effect.workflow,
             run: effect.run,
+            approval: None,
+            undoes: effect.undoes,
             guard: None,
         };
         let engine = self.clone();

@@ -80,6 +80,8 @@ fn judge(
         can_look: false,
         workflow: row.workflow.clone(),
         run: None,
+        approval: None,
+        undoes: None,
     };
     match effect::intend(stored, &ask, ground) {
         Ok(Intended::Planned(effect)) => Verdict::Plan(effect),

@@ -139,6 +139,8 @@ fn rule(
     Ok(match effect::transact(stored, ask, ground).map_err(refused)? {
         Ok(transaction) => Ruling::Run(Box::new(transaction)),
         Err(Decision::Replay(receipt)) => Ruling::Answer(Ok(receipt)),
+        Err(Decision::Undone(receipt, undo)) => Ruling::Answer(Err(Error::undone(receipt, undo))),
+        Err(Decision::Hold(_)) => return Err(refused(Refusal::Held { retry_after_ms: None })),
         Err(Decision::Failed(reason)) => {
             Ruling::Answer(Err(Error::new(Code::EffectFailed, reason)))
         }

@@ -130,6 +130,8 @@ impl Declaration {
             hold_ms: self.hold_ms,
             workflow: None,
             run: None,
+            approval: None,
+            undoes: None,
             guard: None,
         })
     }

@@ -180,5 +180,7 @@ pub(crate) fn begin(call: Call) -> Begin {
         can_look: false,
         workflow: call.workflow,
         run: call.run,
+        approval: None,
+        undoes: None,
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use semel_core::contract::Declared;
 use semel_core::effect::Abort;
+use semel_core::effect::approve::Ask;
 use semel_core::fingerprint::Rule;
 use semel_core::json::Json;
 use semel_core::key::{IntoKey, Key};
@@ -40,6 +41,7 @@ pub struct Effect<'a> {
     hold_ms: u64,
     pub(crate) workflow: Option<String>,
     pub(crate) look: Option<LookFn>,
+    approval: Option<Ask>,
     place: Option<Place>,
 }
 
@@ -66,6 +68,7 @@ impl<'a> Effect<'a> {
             hold_ms: limits::HOLD_MS,
             workflow: None,
             look: None,
+            approval: None,
             place: None,
         }
     }
@@ -218,6 +221,8 @@ impl<'a> Effect<'a> {
             hold_ms: self.hold_ms,
             workflow: self.workflow,
             run: None,
+            approval: self.approval,
+            undoes: None,
             guard: None,
         };
         let Some(Place { port, id, is_named, on_doubt }) = self.place else {

@@ -128,6 +128,8 @@ impl<'a> Transaction<'a> {
             can_look: false,
             workflow: self.effect.workflow,
             run: None,
+            approval: None,
+            undoes: None,
         };
         Ok((self.semel, ask))
     }

@@ -1,13 +1,15 @@
 //! `begin`: may somebody send? A permit buys at most one send.
 
-use super::{Refusal, State, Why, short};
+use super::{Refusal, State, Why, approve, short};
 use crate::contract::Declared;
 use crate::derive;
 use crate::fingerprint::{Fingerprint, Rule};
 use crate::json::Json;
 use crate::key::Address;
 use crate::limits;
-use crate::record::{Attempt, By, Contract, Doubt, Effect, End, Kind, Outcome, Plan, Terms};
+use crate::record::{
+    Attempt, By, Contract, Doubt, Effect, End, Kind, Named, Outcome, Plan, Terms, Undo,
+};
 use crate::time::{Moment, Steady, Wall};
 
 /// The wish to perform an effect.
@@ -27,6 +29,10 @@ pub struct Begin {
     pub can_look: bool,
     pub workflow: Option<String>,
     pub run: Option<String>,
+    /// A person decides before the first send.
+    pub approval: Option<approve::Ask>,
+    /// The effect that this one takes back.
+    pub undoes: Option<Named>,
 }
 
 /// What a rule must know beyond the effect itself.
@@ -55,7 +61,11 @@ pub enum Decision {
     Resume(Permit),
     /// Write the effect; it is in doubt from the start.
     Doubt(Box<Effect>),
+    /// Write the effect; it waits for a person from the start.
+    Hold(Box<Effect>),
     Replay(Json),
+    /// It was done, and taken back.
+    Undone(Json, Json),
     Failed(String),
 }
 
@@ -99,7 +109,10 @@ pub fn begin(stored: Option<&Effect>, ask: &Begin, ground: &Ground) -> Result<De
         return resume(effect, own, now);
     }
     match state {
-        State::Done => Ok(Decision::Replay(effect.receipt().expect("done has a receipt").clone())),
+        State::Done => done(effect),
+        State::Failed if effect.denial(now).is_some() => {
+            Err(Refusal::Judged(effect.denial(now).expect("just found")))
+        }
         State::Failed => Ok(Decision::Failed(effect.failure().unwrap_or_default().to_owned())),
         State::Pending => Err(Refusal::InProgress {
             retry_after_ms: effect.holder(now).map_or(0, |holder| now.until(holder.lease_until)),
@@ -153,10 +166,21 @@ impl Transaction {
     }
 }
 
+fn done(effect: &Effect) -> Result<Decision, Refusal> {
+    let receipt = effect.receipt().expect("done has a receipt").clone();
+    match &effect.undo {
+        None => Ok(Decision::Replay(receipt)),
+        Some(Undo { receipt: Some(undone), .. }) => Ok(Decision::Undone(receipt, undone.clone())),
+        // Neither a replay nor undone: whoever asks waits for what becomes of it.
+        Some(Undo { receipt: None, .. }) => Err(Refusal::Undoing),
+    }
+}
+
 pub(super) fn fresh(ask: &Begin, ground: &Ground) -> Effect {
     let mut effect = Effect::new(&ask.address, &ground.now);
     effect.workflow.clone_from(&ask.workflow);
     effect.run.clone_from(&ask.run);
+    effect.undoes.clone_from(&ask.undoes);
     effect
 }
 
@@ -186,6 +210,9 @@ fn wait_for_retry(effect: &Effect, now: &Moment) -> Result<(), Refusal> {
 
 /// Nothing is unknown: send, unless the contract or a quarantine asks for a look first.
 fn start(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Decision, Refusal> {
+    if let Some(decision) = hold(effect, ask, ground)? {
+        return Ok(decision);
+    }
     if let Some(decision) = recover(effect, ask, ground)? {
         return Ok(decision);
     }
@@ -208,6 +235,28 @@ fn start(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Decision, Refu
         | Contract::Conditional
         | Contract::Harmless => arm(effect, plan, Kind::Send, Some(ground.now.wall), ask, ground),
     }
+}
+
+/// Nothing is sent that a person has to approve and has not. Once asked, everybody is held, and a
+/// caller whose terms make it something else than what was approved asks anew.
+fn hold(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Option<Decision>, Refusal> {
+    let now = &ground.now;
+    let asked = match (&effect.approval, &ask.approval) {
+        (None, None) => return Ok(None),
+        (Some(before), None) => approve::Ask::from(before),
+        (_, Some(asked)) => asked.clone(),
+    };
+    asked.check()?;
+    let plan = plan(effect, ask)?;
+    if effect.is_approved(&plan) {
+        return Ok(None);
+    }
+    if effect.is_held(now) && effect.asks_for(&plan) {
+        let left = |at: crate::journal::At| at.remaining_ms(now);
+        let expires = effect.approval.as_ref().and_then(|approval| approval.expires);
+        return Err(Refusal::Held { retry_after_ms: expires.map(left) });
+    }
+    Ok(Some(Decision::Hold(Box::new(approve::held(effect, plan, &asked, now)))))
 }
 
 /// In a quarantine the first `begin` of a key assumes an attempt that the store has forgotten, and
@@ -418,6 +467,7 @@ fn open(effect: &Effect, plan: &Plan, kind: Kind, ask: &Begin, ground: &Ground) 
         settle_ms: plan.terms.settle_ms,
         worker: ask.worker.clone(),
         session: ask.session.clone(),
+        run: ask.run.clone().filter(|_| ask.run != effect.run),
         began: now.wall,
         began_at: now.steady,
         lease_until: now.steady.plus(plan.terms.lease_ms).earlier(deadline),

@@ -118,6 +118,8 @@ pub fn void(effect: &Effect, person: &Person, now: &Moment) -> Result<Effect, Re
         State::Expired => return Err(Refusal::Expired),
     }
     next.voided = Some(now.wall);
+    // Whoever asks for it again asks a person again.
+    next.approval = None;
     Ok(next.sealed(now))
 }
 
@@ -206,7 +208,7 @@ fn decided(
     Ok(next)
 }
 
-fn assumed(effect: &Effect, reason: &str, now: &Moment) -> Attempt {
+pub(super) fn assumed(effect: &Effect, reason: &str, now: &Moment) -> Attempt {
     let terms = effect.plan.as_ref().map(|plan| plan.terms);
     let since = now.steady;
     Attempt {
@@ -218,6 +220,7 @@ fn assumed(effect: &Effect, reason: &str, now: &Moment) -> Attempt {
         settle_ms: terms.map_or(limits::SETTLE_MS, |terms| terms.settle_ms),
         worker: String::new(),
         session: None,
+        run: None,
         began: now.wall,
         began_at: since,
         lease_until: since,

@@ -1,6 +1,7 @@
 //! The effect machine. An effect's state is a fold over its attempts and decisions: derived, never
 //! set. Each file below is one wish: it takes the effect as it is and returns it as it should be.
 
+pub mod approve;
 mod begin;
 mod decide;
 mod intend;
@@ -26,7 +27,9 @@ use crate::contract::TermsRefusal;
 use crate::json::Json;
 use crate::key::Address;
 use crate::limits;
-use crate::record::{AlarmKind, Attempt, Contract, Effect, Kind, Outcome, Verdict};
+use crate::record::{
+    AlarmKind, Answer, Attempt, Contract, Effect, Judgement, Kind, Outcome, Verdict,
+};
 use crate::time::{Moment, Steady, Wall};
 
 /// What an effect is, at a moment.
@@ -116,6 +119,21 @@ pub enum Refusal {
     NotSettled(State),
     ReasonMissing,
     NotFound,
+    /// A person has to approve it first.
+    Held {
+        retry_after_ms: Option<u64>,
+    },
+    /// The question was answered: not like this.
+    Judged(Judgement),
+    /// There is no open question.
+    NotHeld(State),
+    /// What the person saw is not what would be sent.
+    PayloadChanged,
+    /// Whoever asked may not decide.
+    FourEyes,
+    ApprovalInvalid(&'static str),
+    /// A saga is taking it back.
+    Undoing,
 }
 
 /// Why a doubt cannot be settled by a machine right now.
@@ -172,6 +190,18 @@ impl Refusal {
             Refusal::NotSettled(_) => Code::NotSettled,
             Refusal::ReasonMissing => Code::InputInvalid,
             Refusal::NotFound => Code::NotFound,
+            Refusal::Held { .. } => Code::Held,
+            Refusal::Judged(judgement) => match judgement.answer {
+                Answer::Approved => Code::AlreadySettled,
+                Answer::Denied => Code::ApprovalDenied,
+                Answer::Returned => Code::ApprovalReturned,
+                Answer::Expired => Code::ApprovalExpired,
+            },
+            Refusal::NotHeld(_) => Code::NotHeld,
+            Refusal::PayloadChanged => Code::VersionChanged,
+            Refusal::FourEyes => Code::FourEyes,
+            Refusal::ApprovalInvalid(_) => Code::TermsInvalid,
+            Refusal::Undoing => Code::InProgress,
         }
     }
 
@@ -181,7 +211,9 @@ impl Refusal {
             Refusal::InProgress { retry_after_ms } | Refusal::TooEarly { retry_after_ms } => {
                 Some(*retry_after_ms)
             }
-            Refusal::InDoubt { retry_after_ms, .. } => *retry_after_ms,
+            Refusal::InDoubt { retry_after_ms, .. } | Refusal::Held { retry_after_ms } => {
+                *retry_after_ms
+            }
             Refusal::Terms(_)
             | Refusal::DownstreamKeyTooLong
             | Refusal::InputChanged
@@ -196,7 +228,13 @@ impl Refusal {
             | Refusal::AlreadySent
             | Refusal::NotSettled(_)
             | Refusal::ReasonMissing
-            | Refusal::NotFound => None,
+            | Refusal::NotFound
+            | Refusal::Judged(_)
+            | Refusal::NotHeld(_)
+            | Refusal::PayloadChanged
+            | Refusal::FourEyes
+            | Refusal::ApprovalInvalid(_) => None,
+            Refusal::Undoing => Some(limits::POLL_MS),
         }
     }
 }
@@ -234,6 +272,15 @@ impl std::fmt::Display for Refusal {
             Refusal::NotSettled(state) => write!(f, "the effect is {state}"),
             Refusal::ReasonMissing => f.write_str("a decision needs an actor and a reason"),
             Refusal::NotFound => f.write_str("there is no such effect"),
+            Refusal::Held { .. } => f.write_str("it waits for a person's approval"),
+            Refusal::Judged(judgement) => f.write_str(&judgement.text()),
+            Refusal::NotHeld(state) => {
+                write!(f, "the effect is {state} and waits for nobody's approval")
+            }
+            Refusal::PayloadChanged => f.write_str("the payload is not the one that was looked at"),
+            Refusal::FourEyes => f.write_str("whoever asked for it may not decide on it"),
+            Refusal::ApprovalInvalid(why) => f.write_str(why),
+            Refusal::Undoing => f.write_str("it was done and is being undone"),
         }
     }
 }
@@ -301,6 +348,7 @@ impl Effect {
             created: now.wall,
             fence_floor: 0,
             plan: None,
+            approval: None,
             attempts: Vec::new(),
             decisions: Vec::new(),
             alarms: Vec::new(),
@@ -311,6 +359,8 @@ impl Effect {
             settled: None,
             kept_until: None,
             waiters: Vec::new(),
+            undoes: None,
+            undo: None,
             superseded: None,
             expired: None,
         }
@@ -333,7 +383,7 @@ impl Effect {
         if self.attempts.iter().any(|attempt| attempt.is_unknown(now)) {
             return State::InDoubt;
         }
-        if self.final_refusal().is_some() {
+        if self.final_refusal().is_some() || self.denial(now).is_some() {
             return State::Failed;
         }
         if self.voided.is_some() { State::Void } else { State::Planned }
@@ -353,7 +403,11 @@ impl Effect {
     /// Why it failed, when it did.
     pub fn failure(&self) -> Option<&str> {
         let decided = self.decisions.iter().find(|decision| decision.verdict == Verdict::Failed);
-        decided.map(|decision| decision.reason.as_str()).or_else(|| self.final_refusal())
+        let denied = || self.approval.as_ref()?.judgement.as_ref().map(|given| given.note.as_str());
+        decided
+            .map(|decision| decision.reason.as_str())
+            .or_else(|| self.final_refusal())
+            .or_else(denied)
     }
 
     /// The last word of the sends, when it was a final proof. A person's retry is a later word.
@@ -401,6 +455,10 @@ impl Effect {
             State::InDoubt => self.doubt_due(now).map(not_before),
             // Opened by a person, and nobody has asked for it yet.
             State::Planned if self.attempts.is_empty() && self.plan.is_none() => None,
+            State::Planned if self.is_held(now) => {
+                let expires = self.approval.as_ref().and_then(|approval| approval.expires);
+                expires.map(|at| at.on_steady(now))
+            }
             State::Planned => Some(not_before(now.steady)),
             State::Done | State::Failed | State::Void | State::Expired => None,
         }

@@ -184,8 +184,12 @@ pub fn renew(effect: &Effect, fence: u64, abort: Abort, now: &Moment) -> Result<
     Ok(next.sealed(now))
 }
 
-/// Turns lapsed attempts into recorded doubt; `None` when there is none.
+/// Turns lapsed attempts into recorded doubt, and a question that nobody answered in time into an
+/// answer; `None` when there is neither.
 pub fn lapse(effect: &Effect, now: &Moment) -> Option<Effect> {
+    if let Some(expired) = super::approve::expire(effect, now) {
+        return Some(expired);
+    }
     let mut next = effect.next();
     next.close_lapsed(now).then(|| next.sealed(now))
 }

@@ -4,7 +4,7 @@
 use crate::contract::Declared;
 use crate::effect::{
     Abort, Begin, Decision, Ground, Imported, Intended, Permit, Person, Quarantine, Refusal,
-    Report, Resolution, Settle, State, Sweep, Why,
+    Report, Resolution, Settle, State, Sweep, Why, approve,
 };
 use crate::fingerprint::Rule;
 use crate::json::Json;
@@ -22,6 +22,7 @@ pub(crate) struct Desk {
     quarantine: Option<Quarantine>,
     epoch: u64,
     declared: Declared,
+    pub(crate) approval: approve::Ask,
     calls: u32,
 }
 
@@ -48,6 +49,7 @@ impl Desk {
             quarantine: None,
             epoch: 0,
             declared,
+            approval: approve::Ask::default(),
             calls: 0,
         }
     }
@@ -159,10 +161,13 @@ impl Desk {
             can_look: false,
             workflow: Some("triage".into()),
             run: None,
+            approval: None,
+            undoes: None,
         };
         for option in options {
             match option.split_once('=') {
                 None if *option == "look" => ask.can_look = true,
+                None if *option == "ask" => ask.approval = Some(self.approval.clone()),
                 Some(("input", text)) => ask.input = json(text),
                 Some(("counts", names)) => ask.rule = Rule::members(names.split(',')),
                 Some(("key", key)) => ask.downstream_key = Some(key.into()),
@@ -217,6 +222,13 @@ impl Desk {
                 text
             }
             Decision::Doubt(effect) => format!("written {}", self.keep(*effect)),
+            Decision::Hold(effect) => {
+                self.keep(*effect);
+                "asked".into()
+            }
+            Decision::Undone(receipt, undo) => {
+                format!("undone {} {}", receipt.text(), undo.text())
+            }
             Decision::Replay(receipt) => format!("replay {}", receipt.text()),
             Decision::Failed(reason) => format!("failed: {reason}"),
         }

@@ -347,6 +347,20 @@ impl Run {
         Some(format!("{}{rest}", first.on))
     }
 
+    /// The queue in which it stands: those who leave a slot ask for the next run by this.
+    pub fn queue(&self) -> Option<String> {
+        let slot = self.waits.iter().find_map(|wait| match &wait.on {
+            On::Slot(gate) => Some(gate),
+            On::Timer
+            | On::Retry
+            | On::Signal(_)
+            | On::Child(_)
+            | On::Entity(_)
+            | On::Effect { .. } => None,
+        });
+        slot.filter(|_| self.is_parked()).map(|gate| lane(&self.namespace, gate))
+    }
+
     /// Workers ask for runs by this. One that is only to be cancelled needs no code: anybody may.
     pub fn lane(&self) -> String {
         if self.cancel.is_some() {
@@ -370,6 +384,9 @@ impl std::fmt::Display for On {
             On::Timer => f.write_str("timer"),
             On::Retry => f.write_str("retry"),
             On::Signal(name) => write!(f, "signal {name}"),
+            On::Slot(gate) => write!(f, "slot {gate}"),
+            On::Child(id) => write!(f, "run {id}"),
+            On::Entity(name) => write!(f, "entity {name}"),
             On::Effect { action, key } => write!(f, "effect {action}/{key}"),
         }
     }

@@ -78,6 +78,12 @@ pub enum On {
     /// The next attempt of a step.
     Retry,
     Signal(String),
+    /// A place among those that may run at once.
+    Slot(String),
+    /// The end of another run.
+    Child(String),
+    /// An entity that another run holds.
+    Entity(String),
     /// Somebody else's attempt, a look that is not due yet, or a person's decision.
     Effect {
         action: String,

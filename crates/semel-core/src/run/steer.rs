@@ -87,7 +87,7 @@ pub fn fail(run: &Run, actor: &str, reason: &str, now: &Moment) -> Result<Steere
     paused(run)?;
     let pause = run.paused.as_ref().expect("it is paused");
     let (code, detail) = (pause.code.clone(), pause.detail.clone());
-    let fault = Fault { code, detail, raised: pause.raised.clone() };
+    let fault = Fault { code, detail, raised: pause.raised.clone(), receipts: None };
     let end = crate::journal::Ending::Failed(fault);
     let events = vec![resumed(actor, reason), Event::Finished { end }];
     let ended = Some(Ended { how: How::Failed, at: now.wall });

@@ -163,6 +163,8 @@ impl Walk {
             can_look: self.world.chance.percent(10),
             workflow: None,
             run: None,
+            approval: None,
+            undoes: None,
         }
     }
 
@@ -185,6 +187,7 @@ impl Walk {
                 self.keep(*effect);
             }
             Ok(Decision::Resume(_)) => panic!("{}: resumed a new id", self.at),
+            Ok(Decision::Hold(_) | Decision::Undone(..)) => panic!("{}: nobody asked", self.at),
             Ok(Decision::Replay(_) | Decision::Failed(_)) | Err(_) => {}
         }
     }
@@ -262,6 +265,7 @@ impl Walk {
             }
             // Its commit was lost with the store's tail, or its generation is over.
             Ok(Decision::Arm(..) | Decision::Doubt(_)) => {}
+            Ok(Decision::Hold(_) | Decision::Undone(..)) => panic!("{}: nobody asked", self.at),
         }
     }
 

@@ -214,7 +214,7 @@ impl Driver {
     /// The run stands still until an operator decides. Attempts under way settle by themselves.
     async fn pause(&mut self, id: Option<String>, fault: Fault) -> Result<Left, Halt> {
         let fence = self.fence;
-        let Fault { code, detail, raised } = fault.clone();
+        let Fault { code, detail, raised, .. } = fault.clone();
         tracing::warn!(run = %self.run.id, %code, "paused");
         let at = self.engine.store().ground().now.wall;
         let paused = Pause { id: id.clone(), code, detail, raised, at };

@@ -156,6 +156,8 @@ pub(crate) fn call(key: &str, contract: Contract) -> Call {
         hold_ms: limits::HOLD_MS,
         workflow: None,
         run: None,
+        approval: None,
+        undoes: None,
         guard: None,
     }
 }
@@ -179,6 +181,8 @@ pub(crate) fn ask(key: &str, contract: Contract) -> Begin {
         can_look: false,
         workflow: None,
         run: None,
+        approval: None,
+        undoes: None,
     }
 }
 

@@ -220,6 +220,8 @@ impl Kit {
             hold_ms: limits::HOLD_MS,
             workflow: Some(port.facts().workflow.clone()),
             run: Some(port.facts().run_id.clone()),
+            approval: None,
+            undoes: None,
             guard: None,
         };
         let doer = self.doer(contract, sending);

@@ -145,6 +145,8 @@ impl World {
             hold_ms,
             workflow: None,
             run: None,
+            approval: None,
+            undoes: None,
             guard: None,
         };
         let (engine, process) = (engine.clone(), process.clone());

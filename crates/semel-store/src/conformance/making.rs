@@ -32,6 +32,8 @@ pub fn begin(address: &Address, attempt_id: &str) -> Begin {
         can_look: false,
         workflow: Some("billing".to_owned()),
         run: None,
+        approval: None,
+        undoes: None,
     }
 }
 

@@ -132,11 +132,18 @@ impl History {
             can_look: self.chance.one_in(2),
             workflow: self.chance.one_in(2).then(|| "billing".to_owned()),
             run: None,
+            approval: None,
+            undoes: None,
         };
         let operation = if stored.is_none() { "begin: first" } else { "begin: next attempt" };
         match effect::begin(stored, &ask, ground).ok()? {
-            Decision::Arm(effect, _) | Decision::Doubt(effect) => one(operation, &effect, ground),
-            Decision::Resume(_) | Decision::Replay(_) | Decision::Failed(_) => None,
+            Decision::Arm(effect, _) | Decision::Doubt(effect) | Decision::Hold(effect) => {
+                one(operation, &effect, ground)
+            }
+            Decision::Resume(_)
+            | Decision::Replay(_)
+            | Decision::Undone(..)
+            | Decision::Failed(_) => None,
         }
     }
 

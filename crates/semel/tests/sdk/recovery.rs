@@ -36,6 +36,8 @@ async fn do_and_die(semel: Semel, contract: Contract, deed: impl FnOnce()) -> u6
         can_look: false,
         workflow: None,
         run: None,
+        approval: None,
+        undoes: None,
     };
     let Ok(Answer::Attempt(armed)) = semel.engine().begin(ask, 0).await else {
         panic!("an attempt")

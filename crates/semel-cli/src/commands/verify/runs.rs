@@ -90,7 +90,7 @@ async fn check_waker(
     wait: &Wait,
 ) -> Result<Option<Violation>, Failed> {
     match &wait.on {
-        On::Timer | On::Retry => Ok(None),
+        On::Timer | On::Retry | On::Slot(_) | On::Child(_) | On::Entity(_) => Ok(None),
         On::Signal(name) => {
             let inbox = store.inbox(run.number).await?;
             let come = inbox.iter().filter(|delivery| delivery.name == *name).count();
