@@ -14,6 +14,10 @@ fn ask(input: &str) -> Start {
         number: 1,
         window_ms: 1_000,
         deadline_ms: None,
+        release: None,
+        strict: false,
+        passes: Vec::new(),
+        parent: None,
     }
 }
 
