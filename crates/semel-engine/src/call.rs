@@ -21,6 +21,7 @@ use semel_core::limits;
 use semel_core::record::{Contract, Effect, Kind, Named, Outcome};
 use semel_core::retry::Retry;
 use semel_core::time::{Moment, Steady};
+use semel_store::Write;
 
 use crate::commit::Patience;
 use crate::effects::{Answer, Armed, Filed};
@@ -54,6 +55,13 @@ pub struct Guard {
     pub fence: u64,
     pub seq: u64,
     pub link: Link,
+}
+
+impl Guard {
+    /// The guard, as a batch carries it.
+    pub(crate) fn write(&self) -> Write {
+        Write::Holds { run: self.run, fence: self.fence, seq: self.seq, link: self.link }
+    }
 }
 
 /// The user's code for one action.
@@ -177,6 +185,16 @@ impl Engine {
         doer: Arc<Doer>,
     ) -> Result<(Json, bool), Error> {
         check(&call, &doer)?;
+        if let Some(undoes) = &call.undoes {
+            self.note_undoing(&call.address, undoes).await?;
+            let done = Box::pin(self.call_checked(call.clone(), doer)).await?;
+            self.note_undone(&call.address, undoes, &done.0).await?;
+            return Ok(done);
+        }
+        self.call_checked(call, doer).await
+    }
+
+    async fn call_checked(&self, call: Call, doer: Arc<Doer>) -> Result<(Json, bool), Error> {
         if runs::is_in_body() {
             let text = "an effect was called in the body of a workflow; call it by its context";
             return Err(Error::new(Code::ForeignAwait, text));

@@ -23,7 +23,7 @@ pub use error::Error;
 pub use job::Handler;
 pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
-    StepFault, StepFn, Work,
+    StepFault, StepFn, Undo, Work,
 };
 
 use std::collections::{HashMap, HashSet};

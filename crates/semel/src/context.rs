@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::{join_all, select_all};
 use futures_util::stream::{self, StreamExt};
 use semel_core::json::Json;
+use semel_core::key::IntoKey;
 use semel_core::limits;
 use semel_core::retry::Retry;
 use semel_core::run::course::check_step_name;
@@ -17,7 +18,7 @@ use semel_engine::{Exhausted, Pending, Port, StepFault, StepFn, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Code, Effect, Error, Failure, Semel, millis};
+use crate::{Code, Effect, Error, Failure, Semel, Start, millis};
 
 /// A run, as its own code sees it. Cheap to clone.
 ///
@@ -61,6 +62,19 @@ impl Context {
     /// Declares one effect of this run: the same row of the ledger as when it is called alone.
     pub fn effect(&self, action: &str) -> Effect<'_> {
         Effect::in_run(&self.semel, action, self.port.clone())
+    }
+
+    /// Declares what takes an effect back, for [`Effect::compensate_with`].
+    pub fn undo(&self, action: &str) -> Effect<'_> {
+        Effect::new(&self.semel, action)
+    }
+
+    /// Declares a run of a workflow that this run starts and waits for. Without a key of its own it
+    /// is named by this run and its place in it, so it is the same child after a restart. It ends
+    /// before this run does: with the cancel, the failure or the deadline of this run it is ended.
+    pub fn child(&self, workflow: &str) -> Child<'_> {
+        let id = self.port.next_id(workflow);
+        Child { port: self.port.clone(), id, start: Start::new(&self.semel, workflow) }
     }
 
     /// Waits, for as long as it takes: the run is parked meanwhile.
@@ -152,6 +166,47 @@ impl Context {
     /// Whether what the code does now was done before: log nothing twice.
     pub fn is_replaying(&self) -> bool {
         self.port.is_replaying()
+    }
+}
+
+/// A child being declared. Awaiting it starts it and waits for its end.
+pub struct Child<'a> {
+    port: Port,
+    id: String,
+    start: Start<'a>,
+}
+
+impl<'a> Child<'a> {
+    /// The stable name of what it is about: the same key is the same run, whoever starts it.
+    pub fn key(mut self, key: impl IntoKey) -> Self {
+        self.start = self.start.key(key);
+        self
+    }
+
+    /// What the workflow gets.
+    pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Self {
+        self.start = self.start.input(input);
+        self
+    }
+
+    /// When the child is ended by itself.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.start = self.start.deadline(deadline);
+        self
+    }
+
+    /// Starts the child and waits for what it comes to. A child that fails or is cancelled is the
+    /// error `child_failed`.
+    pub async fn result<T: DeserializeOwned>(self) -> Result<T, Error> {
+        let mut ask = self.start.ask()?;
+        let key = match ask.key.take() {
+            Some(key) => key,
+            None => [self.port.facts().run_id.as_str(), self.id.as_str()].into_key()?,
+        };
+        let what = format!("child {}/{}", ask.workflow.as_str(), key.as_str());
+        ask.key = Some(key);
+        let value = self.port.command(self.id, what, Work::Child(Box::new(ask))).await?;
+        read(&value.expect("a child has a result"))
     }
 }
 

@@ -14,7 +14,7 @@ use semel_core::limits;
 use semel_core::record::Contract;
 use semel_core::retry::Retry;
 use semel_core::run::course::check_step_name;
-use semel_engine::{Call, Doer, Error, Intent, Looked, OnDoubt, Port, Sent, Work};
+use semel_engine::{Call, Doer, Error, Intent, Looked, OnDoubt, Port, Sent, Undo, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -42,6 +42,7 @@ pub struct Effect<'a> {
     pub(crate) workflow: Option<String>,
     pub(crate) look: Option<LookFn>,
     approval: Option<Ask>,
+    undo: Option<Result<Undo, Error>>,
     place: Option<Place>,
 }
 
@@ -69,6 +70,7 @@ impl<'a> Effect<'a> {
             workflow: None,
             look: None,
             approval: None,
+            undo: None,
             place: None,
         }
     }
@@ -170,6 +172,52 @@ impl<'a> Effect<'a> {
         self
     }
 
+    /// In a run: what takes this effect back, should the run fail or be cancelled. The undo is an
+    /// effect of its own, declared by [`crate::Context::undo`]: its own key, contract and doubt. Its code gets the receipt of what
+    /// it takes back. Undos run in reverse order, once nothing of the run is under way or in doubt,
+    /// and only for what this very run has done.
+    pub fn compensate_with<R, T, F, Fut>(mut self, undo: Effect<'_>, send: F) -> Self
+    where
+        R: DeserializeOwned + Send + 'static,
+        T: Serialize,
+        F: Fn(Intent, R) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let send = Arc::new(send);
+        let send: SendFn = Box::new(move |intent| {
+            let send = send.clone();
+            Box::pin(async move {
+                match intent.input_as::<Taken<R>>() {
+                    Ok(Taken { receipt: given }) => {
+                        let sent = send(intent, given).await;
+                        sent.map_or_else(Failure::into_sent, |value| receipt(&value))
+                    }
+                    Err(error) => Sent::Refused(error.detail().to_owned()),
+                }
+            })
+        });
+        let doer = Arc::new(Doer { send, look: undo.look, abort: Abort::Possible });
+        let address = undo.key.and_then(|key| undo.semel.address(&undo.action, key));
+        self.undo = Some(address.and_then(|address| {
+            let call = Call {
+                address,
+                input: undo.input?,
+                rule: undo.rule,
+                declared: undo.declared,
+                downstream_key: undo.downstream_key,
+                retry: undo.retry,
+                hold_ms: undo.hold_ms,
+                workflow: None,
+                run: None,
+                approval: undo.approval,
+                undoes: None,
+                guard: None,
+            };
+            Ok(Undo { call: Box::new(call), doer, receipt_as: "receipt".to_owned() })
+        }));
+        self
+    }
+
     /// How to find out whether it happened: returns every object found under our reference.
     pub fn look<T, F, Fut>(mut self, look: F) -> Self
     where
@@ -235,10 +283,17 @@ impl<'a> Effect<'a> {
         call.workflow = Some(port.facts().workflow.clone());
         call.run = Some(port.facts().run_id.clone());
         let what = format!("effect {}", call.address);
-        let work = Work::Effect { call: Box::new(call), doer, on_doubt };
+        let undo = self.undo.transpose()?;
+        let work = Work::Effect { call: Box::new(call), doer, on_doubt, undo };
         let receipt = port.command(id, what, work).await?;
         read_receipt(&receipt.expect("an effect has a receipt"))
     }
+}
+
+/// What the code of an undo is sent with.
+#[derive(serde::Deserialize)]
+struct Taken<R> {
+    receipt: R,
 }
 
 pub(crate) type SendFn = Box<dyn Fn(Intent) -> futures::BoxFuture<Sent> + Send + Sync>;

@@ -64,7 +64,7 @@ mod run;
 mod transaction;
 mod worker;
 
-pub use context::{Context, Step};
+pub use context::{Child, Context, Step};
 pub use effect::Effect;
 pub use failure::{Failure, NotApplied, Refused};
 pub use handler::Handler;

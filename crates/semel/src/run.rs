@@ -58,19 +58,24 @@ impl<'a> Start<'a> {
         self
     }
 
-    /// Starts the run, or attaches to the one that this key started before.
-    pub async fn run(self) -> Result<RunHandle, Error> {
-        let ask = semel_engine::Start {
+    pub(crate) fn ask(self) -> Result<semel_engine::Start, Error> {
+        Ok(semel_engine::Start {
             namespace: self.semel.namespace.clone(),
             workflow: Action::new(&self.workflow)?,
             key: self.key.transpose()?,
             input: self.input?,
             window_ms: self.window_ms,
             deadline_ms: self.deadline_ms,
-        };
+            parent: None,
+        })
+    }
+
+    /// Starts the run, or attaches to the one that this key started before.
+    pub async fn run(self) -> Result<RunHandle, Error> {
         let engine = self.semel.engine.clone();
+        let (semel, ask) = (self.semel, self.ask()?);
         let started = engine.start_run(ask).await?;
-        let namespace = self.semel.namespace.clone();
+        let namespace = semel.namespace.clone();
         let id = started.run.id.clone();
         Ok(RunHandle { engine, namespace, id, started: Some(started) })
     }
@@ -160,6 +165,12 @@ impl RunHandle {
     /// Lets a paused run try again what it could not do.
     pub async fn retry(&self, actor: &str, reason: &str) -> Result<State, Error> {
         let run = self.engine.retry_run(&self.namespace, &self.id, actor, reason).await?;
+        Ok(run.state())
+    }
+
+    /// Ends a paused run as failed. What it did is taken back first, where its code says how.
+    pub async fn fail(&self, actor: &str, reason: &str) -> Result<State, Error> {
+        let run = self.engine.fail_run(&self.namespace, &self.id, actor, reason).await?;
         Ok(run.state())
     }
 

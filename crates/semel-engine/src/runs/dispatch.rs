@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
 use semel_core::code::Code;
 use semel_core::limits;
 use semel_core::run::Run;
@@ -209,9 +211,11 @@ impl Engine {
     }
 
     /// Ends a run that nobody holds and that is to be cancelled. Needs no code.
-    pub(crate) async fn carry_out_cancel(&self, run: &Run) {
-        if let Some(slot) = self.slot("", &run.id) {
-            take_up(self.clone(), slot, run.clone()).await;
+    /// Boxed: the end of a run may ask for that of its children.
+    pub(crate) fn carry_out_cancel(&self, run: &Run) -> BoxFuture<'static, ()> {
+        match self.slot("", &run.id) {
+            Some(slot) => take_up(self.clone(), slot, run.clone()).boxed(),
+            None => ready(()).boxed(),
         }
     }
 }

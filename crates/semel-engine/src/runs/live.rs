@@ -24,6 +24,7 @@ impl Driver {
             Happened::Durable => Ok(()),
             Happened::Stepped { id, result } => self.stepped(id, result).await,
             Happened::Settled { id, result } => self.settled(id, result).await,
+            Happened::Child { id, result } => self.child_started(id, result).await,
             Happened::Due => self.fire().await,
             Happened::Touched => self.look_at_row().await,
             Happened::Foreign => Err(foreign()),
@@ -49,6 +50,8 @@ impl Driver {
             match &self.works[&id] {
                 Work::Step { .. } => self.start_step(id),
                 Work::Effect { .. } => self.start_effect(id),
+                Work::Child(_) => self.start_child(id),
+                Work::Enter { .. } | Work::Leave { .. } | Work::Callback => todo!(),
                 Work::Sleep { .. } | Work::Wait { .. } => unreachable!("these only wait"),
             }
         }
@@ -80,7 +83,12 @@ impl Driver {
                 }
                 false
             }
-            Work::Step { .. } | Work::Effect { .. } => true,
+            Work::Step { .. }
+            | Work::Effect { .. }
+            | Work::Child(_)
+            | Work::Enter { .. }
+            | Work::Leave { .. }
+            | Work::Callback => true,
         });
     }
 
@@ -89,13 +97,14 @@ impl Driver {
         let unplanned: Vec<String> = self
             .unstarted
             .iter()
-            .filter(|id| matches!(self.works[*id], Work::Effect { .. }))
+            .filter(|id| matches!(self.works[*id], Work::Effect { .. } | Work::Child(_)))
             .filter(|id| !self.issued(id).planned)
             .cloned()
             .collect();
         for id in unplanned {
             let what = self.issued(&id).what;
-            self.happen(Event::Planned { id, what }).await?;
+            let undo = self.undoables.contains_key(&id);
+            self.happen(Event::Planned { id, what, undo }).await?;
         }
         Ok(())
     }
@@ -234,6 +243,10 @@ impl Driver {
                 tracing::warn!(run = %self.run.id, %error, "an effect is tried again shortly");
                 self.look_again(&id, Some(limits::POLL_MS));
                 Ok(())
+            }
+            // Never only logged: what could not be taken back waits for an operator.
+            (code, _) if self.is_undo(&id) && !is_of_the_store(code) => {
+                Err(pause(Some(id), code, error.detail()))
             }
             // Of the store, not of the effect: it says nothing about what the run came to.
             (code, _) if is_of_the_store(code) => Err(Halt::Failed(error)),

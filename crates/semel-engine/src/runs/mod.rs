@@ -1,6 +1,7 @@
 //! Runs: starting them, steering them, and asking what became of them. The driver of one run is in
 //! `drive`, the loop that takes runs in `dispatch`.
 
+mod children;
 mod dispatch;
 mod drive;
 mod held;
@@ -11,9 +12,10 @@ mod live;
 mod port;
 mod steer;
 mod timers;
+mod undo;
 
 pub use dispatch::Offer;
-pub use port::{Body, Exhausted, Facts, OnDoubt, Pending, Port, StepFault, StepFn, Work};
+pub use port::{Body, Exhausted, Facts, OnDoubt, Pending, Port, StepFault, StepFn, Undo, Work};
 pub use steer::{Signal, Signalled};
 
 pub(crate) use dispatch::Dispatch;
@@ -29,6 +31,7 @@ use semel_core::limits;
 use semel_core::run::{self, Refusal, Run, State, Take};
 use semel_store::{Batch, Inked, RunPage, RunQuery, StoreError, Write};
 
+use crate::call::Guard;
 use crate::commit::Stopped;
 use crate::{Engine, Error};
 use drive::Taken;
@@ -47,6 +50,8 @@ pub struct Start {
     pub window_ms: u64,
     /// When it is ended by itself, counted from now.
     pub deadline_ms: Option<u64>,
+    /// The run whose code starts it, and where: it is not started once another worker has that.
+    pub parent: Option<(String, Guard)>,
 }
 
 /// A run that was started, now or before.
@@ -74,12 +79,17 @@ impl Engine {
             number: 0,
             window_ms: ask.window_ms,
             deadline_ms: ask.deadline_ms,
+            release: None,
+            strict: false,
+            passes: Vec::new(),
+            parent: ask.parent.as_ref().map(|(id, _)| id.clone()),
         };
+        let guard = ask.parent.as_ref().map(|(_, guard)| guard.write());
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let now = self.store().ground().now;
             start.number = (now.wall.0 << 20) | i64::from(self.jitter() >> 12);
             let run = run::start(&start, &now);
-            match self.insert_run(run, start.input.clone()).await {
+            match self.insert_run(run, start.input.clone(), guard.clone()).await {
                 Ok(started) => return Ok(started),
                 Err(Stopped::Stale(_)) => {}
                 Err(Stopped::Error(error)) => return Err(error),
@@ -91,18 +101,28 @@ impl Engine {
                 let held = self.inner.dispatch.held(&run.id);
                 return Ok(Started { run, attached: true, held });
             }
+            if guard.is_some() {
+                // The key is free, so it was the parent that was taken.
+                return Err(Error::new(Code::RunTaken, "the parent has another worker"));
+            }
         }
         Err(Error::new(Code::StoreBusy, "no number was free for the run"))
     }
 
-    async fn insert_run(&self, run: Run, input: Json) -> Result<Started, Stopped> {
+    async fn insert_run(
+        &self,
+        run: Run,
+        input: Json,
+        guard: Option<Write>,
+    ) -> Result<Started, Stopped> {
         let now = self.store().ground().now;
         let at = At::from(&now);
         let mut ink = Ink::start(self, &run.namespace, &run.id, run.number);
         let input = ink.value(input);
         ink.append(at, Event::Started { workflow: run.workflow.clone(), input });
         let Some(slot) = self.slot(&run.lane(), &run.id) else {
-            let mut writes = vec![Write::run(&run, &now)];
+            let mut writes: Vec<Write> = guard.into_iter().collect();
+            writes.push(Write::run(&run, &now));
             writes.extend(ink.take_waiting().await?);
             self.commit(Batch { writes: writes.into() }).await?;
             self.inner.dispatch.wake();
@@ -111,7 +131,8 @@ impl Engine {
         let taken = run::take(&run, &self.take_ask(), &now).expect("a new run is free");
         let run = Run { version: run.version, ..taken };
         ink.append(at, self.taken_event(&run, slot.release()));
-        let mut writes = vec![Write::run(&run, &now)];
+        let mut writes: Vec<Write> = guard.into_iter().collect();
+        writes.push(Write::run(&run, &now));
         writes.extend(ink.take_waiting().await?);
         let batch = Batch { writes: writes.into() };
         self.commit(batch.clone()).await?;

@@ -115,6 +115,7 @@ async fn play(turn: Turn) -> (State, Outcome) {
         input: Json::null(),
         window_ms: limits::WINDOW_MS,
         deadline_ms: None,
+        parent: None,
     };
     let started = engine.start_run(start).await.expect("started");
     let patience = Duration::from_secs(2);

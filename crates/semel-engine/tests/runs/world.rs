@@ -221,6 +221,7 @@ pub(crate) fn start() -> Start {
         input: json("{}"),
         window_ms: limits::WINDOW_MS,
         deadline_ms: None,
+        parent: None,
     }
 }
 

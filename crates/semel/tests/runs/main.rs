@@ -1,11 +1,13 @@
 //! Durable runs through the SDK, on real SQLite files.
 
 mod basics;
+mod children;
 mod common;
 mod doubts;
 mod failing;
 mod replay;
 mod rows;
+mod sagas;
 mod together;
 mod values;
 mod waits;
