@@ -63,6 +63,8 @@ pub const JOURNAL_ENTRIES_MAX: u64 = 100_000;
 pub const INBOX_MAX: usize = 1_000;
 /// Runs that wait for one effect, beyond which a run looks for itself once a minute.
 pub const WAITERS_MAX: usize = 1_000;
+/// After how long it is asked whether a callback is still of use to anybody.
+pub const CALLBACK_MS: u64 = 90 * DAY_MS;
 /// Releases of one workflow that are remembered: each change of its source may be one.
 pub const RELEASES_MAX: usize = 200;
 /// After how long without a word from any worker a release counts as gone, in milliseconds.

@@ -14,6 +14,7 @@ use semel_core::contract::{Declared, TermsRefusal};
 use semel_core::effect::approve::Ask;
 use semel_core::effect::{Abort, Begin, Permit, Refusal, Report, Settle, State};
 use semel_core::fingerprint::Rule;
+use semel_core::gate::{PolicyInvalid, Rate};
 use semel_core::journal::Link;
 use semel_core::json::Json;
 use semel_core::key::Address;
@@ -44,6 +45,8 @@ pub struct Call {
     pub approval: Option<Ask>,
     /// The effect that this one takes back.
     pub undoes: Option<Named>,
+    /// How many sends of the action there may be in a time, over all processes.
+    pub rate: Option<Rate>,
     /// Where it is called in a run: nothing is begun once another worker has that.
     pub guard: Option<Guard>,
 }
@@ -202,6 +205,9 @@ impl Engine {
         let started = self.store().ground().now.steady;
         let mut budget = Budget { retry: call.retry, sends: 0, looks: 0, started };
         loop {
+            if let Some(rate) = &call.rate {
+                self.wait_for_rate(&call, rate).await?;
+            }
             let ask = call.ask(&doer);
             let armed = match self.begin_under(ask, call.hold_ms, call.guard).await {
                 Ok(Answer::Replay(receipt)) => return Ok((receipt, budget.sends == 0)),
@@ -446,6 +452,8 @@ impl Call {
 
 fn check(call: &Call, doer: &Doer) -> Result<(), Error> {
     let terms = call.declared.terms().map_err(Refusal::Terms)?;
+    let invalid = |refused: PolicyInvalid| Error::new(Code::TermsInvalid, refused.0);
+    call.rate.map_or(Ok(()), |rate| rate.check()).map_err(invalid)?;
     terms.check_retry(&call.retry).map_err(|refusal: TermsRefusal| Refusal::Terms(refusal))?;
     if matches!(terms.contract, Contract::Probe { .. }) && doer.look.is_none() {
         return Err(Error::new(Code::ContractNeedsLook, "a probe needs code that looks"));

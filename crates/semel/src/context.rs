@@ -12,9 +12,9 @@ use semel_core::json::Json;
 use semel_core::key::IntoKey;
 use semel_core::limits;
 use semel_core::retry::Retry;
-use semel_core::run::course::check_step_name;
+use semel_core::run::course::{check_delivery_name, check_step_name};
 use semel_core::time::format_duration_ms;
-use semel_engine::{Exhausted, Pending, Port, StepFault, StepFn, Work};
+use semel_engine::{Exhausted, Pending, Port, StepFault, StepFn, Work, callback_signal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -75,6 +75,29 @@ impl Context {
     pub fn child(&self, workflow: &str) -> Child<'_> {
         let id = self.port.next_id(workflow);
         Child { port: self.port.clone(), id, start: Start::new(&self.semel, workflow) }
+    }
+
+    /// Waits until this run alone may act on an entity, such as `ticket:42`, and holds it until it
+    /// leaves or ends, over restarts too. The key of an effect says whether it was done before; this
+    /// says who may act.
+    pub async fn entity(&self, name: &str) -> Result<Entity, Error> {
+        check_delivery_name(name)?;
+        let id = self.port.next_id(&format!("entity {name}"));
+        let (name, what) = (name.to_owned(), format!("entity {name}"));
+        let work = Work::Enter { name: name.clone() };
+        let fence = self.port.command(id.clone(), what, work).await?;
+        let fence = read(&fence.expect("a grant has a fence"))?;
+        Ok(Entity { port: self.port.clone(), id, name, fence })
+    }
+
+    /// A token by which somebody outside answers once, such as an agent that reports back: give it
+    /// away by an effect, then wait for the answer.
+    pub async fn callback(&self, name: &str) -> Result<Callback, Error> {
+        check_step_name(name)?;
+        let id = self.port.next_id(name);
+        let token = self.port.command(id.clone(), "callback".to_owned(), Work::Callback).await?;
+        let token = read(&token.expect("a callback has a token"))?;
+        Ok(Callback { port: self.port.clone(), id, token })
     }
 
     /// Waits, for as long as it takes: the run is parked meanwhile.
@@ -207,6 +230,65 @@ impl<'a> Child<'a> {
         ask.key = Some(key);
         let value = self.port.command(self.id, what, Work::Child(Box::new(ask))).await?;
         read(&value.expect("a child has a result"))
+    }
+}
+
+/// An entity that this run alone may act on.
+pub struct Entity {
+    port: Port,
+    id: String,
+    name: String,
+    fence: u64,
+}
+
+impl Entity {
+    /// Grows with each grant of the entity: for whatever outside can compare it.
+    pub fn fence(&self) -> u64 {
+        self.fence
+    }
+
+    /// Lets the entity go before the run ends.
+    pub async fn leave(self) -> Result<(), Error> {
+        let id = self.port.next_id(&format!("leave {}", self.name));
+        let what = format!("leave {}", self.id);
+        let work = Work::Leave { entered: self.id, name: self.name };
+        self.port.command(id, what, work).await.map(|_| ())
+    }
+}
+
+/// A token, and the answer that it brings.
+pub struct Callback {
+    port: Port,
+    id: String,
+    token: String,
+}
+
+impl Callback {
+    /// Whoever has this can answer, once. It is as good as a password.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Waits for the answer. One that came early is there at once.
+    pub async fn answer<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let payload = self.wait(None).await?;
+        read(&payload.expect("only a timeout gives nothing"))
+    }
+
+    /// Waits for the answer up to a time; `None` when none came.
+    pub async fn answer_within<T: DeserializeOwned>(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<T>, Error> {
+        let payload = self.wait(Some(bounded(timeout)?)).await?;
+        payload.map(|payload| read(&payload)).transpose()
+    }
+
+    fn wait(&self, timeout_ms: Option<u64>) -> Pending {
+        let name = callback_signal(&self.id);
+        let id = self.port.next_id(&name);
+        let what = format!("signal {name}");
+        self.port.command(id, what, Work::Wait { name, timeout_ms, note: None })
     }
 }
 

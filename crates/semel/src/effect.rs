@@ -8,6 +8,7 @@ use semel_core::contract::Declared;
 use semel_core::effect::Abort;
 use semel_core::effect::approve::Ask;
 use semel_core::fingerprint::Rule;
+use semel_core::gate::Rate;
 use semel_core::json::Json;
 use semel_core::key::{IntoKey, Key};
 use semel_core::limits;
@@ -43,6 +44,7 @@ pub struct Effect<'a> {
     pub(crate) look: Option<LookFn>,
     approval: Option<Ask>,
     undo: Option<Result<Undo, Error>>,
+    rate: Option<Rate>,
     place: Option<Place>,
 }
 
@@ -71,6 +73,7 @@ impl<'a> Effect<'a> {
             look: None,
             approval: None,
             undo: None,
+            rate: None,
             place: None,
         }
     }
@@ -154,6 +157,13 @@ impl<'a> Effect<'a> {
         self
     }
 
+    /// At most so many sends of this action in so long, over all processes: a repeat that needs no
+    /// send is not counted. Whoever comes too early waits, a run parked.
+    pub fn rate(mut self, count: u32, per: Duration) -> Self {
+        self.rate = Some(Rate { count, per_ms: millis(per) });
+        self
+    }
+
     /// How long a duplicate waits for the first to finish (25 s).
     pub fn hold(mut self, hold: Duration) -> Self {
         self.hold_ms = millis(hold);
@@ -211,6 +221,7 @@ impl<'a> Effect<'a> {
                 run: None,
                 approval: undo.approval,
                 undoes: None,
+                rate: undo.rate,
                 guard: None,
             };
             Ok(Undo { call: Box::new(call), doer, receipt_as: "receipt".to_owned() })
@@ -271,6 +282,7 @@ impl<'a> Effect<'a> {
             run: None,
             approval: self.approval,
             undoes: None,
+            rate: self.rate,
             guard: None,
         };
         let Some(Place { port, id, is_named, on_doubt }) = self.place else {

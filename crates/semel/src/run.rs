@@ -20,6 +20,7 @@ pub struct Start<'a> {
     input: Result<Json, Error>,
     window_ms: u64,
     deadline_ms: Option<u64>,
+    release: Option<String>,
 }
 
 impl<'a> Start<'a> {
@@ -31,6 +32,7 @@ impl<'a> Start<'a> {
             input: Ok(Json::null()),
             window_ms: limits::WINDOW_MS,
             deadline_ms: None,
+            release: None,
         }
     }
 
@@ -58,6 +60,13 @@ impl<'a> Start<'a> {
         self
     }
 
+    /// The release to start on, instead of the live one. A draft is started so, and runs in the
+    /// draft twin of the namespace: its effects are others than the live ones.
+    pub fn release(mut self, release: &str) -> Self {
+        self.release = Some(release.to_owned());
+        self
+    }
+
     pub(crate) fn ask(self) -> Result<semel_engine::Start, Error> {
         Ok(semel_engine::Start {
             namespace: self.semel.namespace.clone(),
@@ -66,6 +75,7 @@ impl<'a> Start<'a> {
             input: self.input?,
             window_ms: self.window_ms,
             deadline_ms: self.deadline_ms,
+            release: self.release,
             parent: None,
         })
     }
@@ -73,9 +83,9 @@ impl<'a> Start<'a> {
     /// Starts the run, or attaches to the one that this key started before.
     pub async fn run(self) -> Result<RunHandle, Error> {
         let engine = self.semel.engine.clone();
-        let (semel, ask) = (self.semel, self.ask()?);
-        let started = engine.start_run(ask).await?;
-        let namespace = semel.namespace.clone();
+        let started = engine.start_run(self.ask()?).await?;
+        // A draft is in the twin.
+        let namespace = Namespace::stored(&started.run.namespace)?;
         let id = started.run.id.clone();
         Ok(RunHandle { engine, namespace, id, started: Some(started) })
     }

@@ -12,6 +12,7 @@ use std::task::{Context, Poll, Waker};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use semel_core::code::Code;
+use semel_core::entity::Entered;
 use semel_core::journal::{self, At, Entry, Event, Fault, Value};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
@@ -21,6 +22,7 @@ use semel_core::run::{Run, Wait};
 use semel_store::{Delivery, Inked};
 
 use super::children::Children;
+use super::entities::Entities;
 use super::held::{Alarm, Held};
 use super::ink::{Ink, Place};
 use super::port::{Body, Desk, Facts, Port, StepFault, Work};
@@ -76,6 +78,15 @@ pub(crate) enum Happened {
     Settled {
         id: String,
         result: Result<(Json, bool), Error>,
+    },
+    /// An entity was asked for.
+    Entered {
+        id: String,
+        result: Result<Entered, Error>,
+    },
+    LeftEntity {
+        id: String,
+        result: Result<(), Error>,
     },
     /// A child was started, or was there.
     Child {
@@ -149,6 +160,7 @@ pub(crate) struct Driver {
     /// before they have come back.
     pub(crate) errands: FuturesUnordered<BoxFuture<'static, Happened>>,
     pub(crate) children: Children,
+    pub(crate) entities: Entities,
 }
 
 impl Driver {
@@ -200,6 +212,7 @@ impl Driver {
             undoing: None,
             errands: FuturesUnordered::new(),
             children: Children::default(),
+            entities: Entities::default(),
         }
     }
 
@@ -308,6 +321,10 @@ impl Driver {
             Event::Planned { id, what, .. } if what.starts_with("child ") => {
                 self.children.planned(id, what);
             }
+            Event::Planned { id, what, .. } if what.starts_with("entity ") => {
+                self.entities.planned(id, what);
+            }
+            Event::Left { what, .. } => self.entities.left(what),
             Event::Planned { id, what, .. } => {
                 self.open_effects.insert(id.clone(), what.clone());
             }
@@ -328,7 +345,6 @@ impl Driver {
             | Event::Received { .. }
             | Event::TimedOut { .. }
             | Event::Entered { .. }
-            | Event::Left { .. }
             | Event::Undoing { .. }
             | Event::Moved { .. }
             | Event::Paused { .. }

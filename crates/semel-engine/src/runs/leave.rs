@@ -12,6 +12,7 @@ use semel_core::time::Moment;
 use semel_store::{Batch, Inked, Write};
 
 use super::drive::{Driver, Halt};
+use super::entities::touch;
 use super::held::Left;
 use super::port::Work;
 use super::timers::Purpose;
@@ -79,6 +80,7 @@ impl Driver {
                 }
             } else {
                 self.look_at_children().await?;
+                self.look_at_entities().await?;
                 self.start_commands().await?;
                 if self.outcome.is_some() {
                     continue;
@@ -257,7 +259,6 @@ impl Driver {
         let fence = self.fence;
         self.leave(Some(Event::Finished { end }), |run, now| run::finish(run, fence, how, now))
             .await?;
-        self.run.watchers.iter().for_each(|id| self.engine.touched(id));
         tracing::info!(run = %self.run.id, key = %self.run.key, state = %self.run.state(), "ended");
         Ok(Left::Ended(answer))
     }
@@ -307,11 +308,12 @@ impl Driver {
             let next = rule(&self.run, &now).map_err(|_| Halt::Lost)?;
             let mut batch = writes.clone();
             batch.push(Write::run(&next, &now));
-            batch.extend(farewell(&next, &now));
+            let woken = self.farewell(&next, &now, &mut batch).await?;
             let batch = Batch { writes: batch.into() };
             match self.engine.commit_firmly(batch).await {
                 Ok(()) => {
                     self.run = next;
+                    woken.iter().for_each(|id| self.engine.touched(id));
                     return Ok(());
                 }
                 Err(Stopped::Stale(_)) => self.reload_firmly().await?,
@@ -319,6 +321,29 @@ impl Driver {
             }
         }
         Err(Error::new(Code::StoreBusy, "the run kept changing").into())
+    }
+
+    /// What the end of a run writes beside it: its entities and slots are somebody else's, and
+    /// whoever waits for its end is woken. Returns the runs that were.
+    async fn farewell(
+        &mut self,
+        ended: &Run,
+        now: &Moment,
+        batch: &mut Vec<Write>,
+    ) -> Result<Vec<String>, Halt> {
+        if ended.ended.is_none() {
+            return Ok(Vec::new());
+        }
+        let (writes, mut woken) = self.let_entities_go(now).await?;
+        batch.extend(writes);
+        let engine = self.engine.clone();
+        let give_back = || engine.give_slots_back(ended, now);
+        let (writes, admitted) = engine.read_firmly(give_back).await?;
+        batch.extend(writes);
+        woken.extend(admitted);
+        batch.extend(ended.watchers.iter().map(|id| touch(ended, id, now)));
+        woken.extend(ended.watchers.iter().cloned());
+        Ok(woken)
     }
 
     /// Nothing can go on before something comes. Compare and set: whatever came since the row was
@@ -340,6 +365,7 @@ impl Driver {
             waits.push(Wait { id: id.clone(), on: On::Signal(name.clone()), due, note });
         }
         waits.extend(self.children.waits());
+        waits.extend(self.entities.waits());
         let mut writes = Vec::new();
         for timer in self.timers.all() {
             let (id, due) = (timer.id.clone(), Some(timer.due));
@@ -453,19 +479,6 @@ impl Driver {
         self.happen(Event::Undoing { ids, fault: None }).await?;
         Ok(None)
     }
-}
-
-/// What the end of a run writes beside it: whoever waits for that is woken.
-fn farewell(run: &Run, now: &Moment) -> Vec<Write> {
-    if run.ended.is_none() {
-        return Vec::new();
-    }
-    let wake = |id: &String| Write::Touch {
-        namespace: run.namespace.clone(),
-        id: id.clone(),
-        at: now.steady,
-    };
-    run.watchers.iter().map(wake).collect()
 }
 
 pub(crate) async fn load_effect(

@@ -25,6 +25,8 @@ impl Driver {
             Happened::Stepped { id, result } => self.stepped(id, result).await,
             Happened::Settled { id, result } => self.settled(id, result).await,
             Happened::Child { id, result } => self.child_started(id, result).await,
+            Happened::Entered { id, result } => self.entered(id, result).await,
+            Happened::LeftEntity { id, result } => self.left_entity(id, result).await,
             Happened::Due => self.fire().await,
             Happened::Touched => self.look_at_row().await,
             Happened::Foreign => Err(foreign()),
@@ -51,7 +53,9 @@ impl Driver {
                 Work::Step { .. } => self.start_step(id),
                 Work::Effect { .. } => self.start_effect(id),
                 Work::Child(_) => self.start_child(id),
-                Work::Enter { .. } | Work::Leave { .. } | Work::Callback => todo!(),
+                Work::Enter { .. } => self.start_enter(id),
+                Work::Leave { .. } => self.start_leave(id),
+                Work::Callback => self.open_callback(id).await?,
                 Work::Sleep { .. } | Work::Wait { .. } => unreachable!("these only wait"),
             }
         }
@@ -97,7 +101,7 @@ impl Driver {
         let unplanned: Vec<String> = self
             .unstarted
             .iter()
-            .filter(|id| matches!(self.works[*id], Work::Effect { .. } | Work::Child(_)))
+            .filter(|id| self.works[*id].is_planned())
             .filter(|id| !self.issued(id).planned)
             .cloned()
             .collect();
@@ -234,6 +238,13 @@ impl Driver {
             }
             (Code::InDoubt, OnDoubt::Wait) | (Code::InProgress, _) => {
                 self.look_again(&id, error.retry_after_ms());
+                Ok(())
+            }
+            // Nothing was begun, so there is no row to wait for: only a time.
+            (Code::RateLimited, _) => {
+                let now = At::from(&self.engine.store().ground().now);
+                let ms = error.retry_after_ms().unwrap_or(limits::POLL_MS).max(1);
+                self.timers.set(&id, now.plus(ms), Purpose::Retry);
                 Ok(())
             }
             (Code::NotApplied | Code::RetriesExhausted | Code::AttemptsExhausted, _) => {

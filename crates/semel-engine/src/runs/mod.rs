@@ -1,29 +1,36 @@
 //! Runs: starting them, steering them, and asking what became of them. The driver of one run is in
 //! `drive`, the loop that takes runs in `dispatch`.
 
+mod callbacks;
 mod children;
 mod dispatch;
 mod drive;
+mod entities;
+mod gates;
 mod held;
 mod ink;
 mod keep;
 mod leave;
 mod live;
 mod port;
+mod releases;
 mod steer;
 mod timers;
 mod undo;
 
+pub use callbacks::callback_signal;
 pub use dispatch::Offer;
 pub use port::{Body, Exhausted, Facts, OnDoubt, Pending, Port, StepFault, StepFn, Undo, Work};
 pub use steer::{Signal, Signalled};
 
 pub(crate) use dispatch::Dispatch;
 pub(crate) use drive::is_in_body;
+pub(crate) use releases::Known;
 
 use std::sync::Arc;
 
 use semel_core::code::Code;
+use semel_core::gate::{Mode, Policy, PolicyInvalid};
 use semel_core::journal::{self, At, Ending, Event};
 use semel_core::json::Json;
 use semel_core::key::{Action, Key, Namespace};
@@ -35,6 +42,7 @@ use crate::call::Guard;
 use crate::commit::Stopped;
 use crate::{Engine, Error};
 use drive::Taken;
+use gates::Admitted;
 use held::{Held, Left};
 use ink::Ink;
 
@@ -50,6 +58,8 @@ pub struct Start {
     pub window_ms: u64,
     /// When it is ended by itself, counted from now.
     pub deadline_ms: Option<u64>,
+    /// The release to start on; without one, the live one. A draft starts in the draft twin.
+    pub release: Option<String>,
     /// The run whose code starts it, and where: it is not started once another worker has that.
     pub parent: Option<(String, Guard)>,
 }
@@ -63,14 +73,26 @@ pub struct Started {
     held: Option<Arc<Held>>,
 }
 
+/// Where and on which release a run starts.
+struct Pinned {
+    namespace: Namespace,
+    release: Option<String>,
+    strict: bool,
+    policy: Policy,
+}
+
 impl Engine {
     /// Starts a run, or attaches to the one that this key started before. Where this process offers
     /// the workflow it also takes it, in the same commit.
     pub async fn start_run(&self, ask: Start) -> Result<Started, Error> {
-        let key = match ask.key {
-            Some(key) => key,
+        let key = match &ask.key {
+            Some(key) => key.clone(),
             None => Key::from_text(&self.inner.chance.attempt_id())?,
         };
+        let Pinned { namespace, release, strict, policy } = self.pin(&ask).await?;
+        let ask = Start { namespace, ..ask };
+        let invalid = |refused: PolicyInvalid| Error::new(Code::InputInvalid, refused.0);
+        let passes = policy.passes(ask.workflow.as_str(), &ask.input).map_err(invalid)?;
         let mut start = run::Start {
             namespace: ask.namespace,
             workflow: ask.workflow,
@@ -79,9 +101,9 @@ impl Engine {
             number: 0,
             window_ms: ask.window_ms,
             deadline_ms: ask.deadline_ms,
-            release: None,
-            strict: false,
-            passes: Vec::new(),
+            release,
+            strict,
+            passes,
             parent: ask.parent.as_ref().map(|(id, _)| id.clone()),
         };
         let guard = ask.parent.as_ref().map(|(_, guard)| guard.write());
@@ -89,6 +111,13 @@ impl Engine {
             let now = self.store().ground().now;
             start.number = (now.wall.0 << 20) | i64::from(self.jitter() >> 12);
             let run = run::start(&start, &now);
+            if !start.passes.is_empty()
+                && let Some(run) = self.store().run(start.namespace.as_str(), &run.id).await?
+            {
+                run::attach(&run, &start)?;
+                let held = self.inner.dispatch.held(&run.id);
+                return Ok(Started { run, attached: true, held });
+            }
             match self.insert_run(run, start.input.clone(), guard.clone()).await {
                 Ok(started) => return Ok(started),
                 Err(Stopped::Stale(_)) => {}
@@ -120,7 +149,26 @@ impl Engine {
         let mut ink = Ink::start(self, &run.namespace, &run.id, run.number);
         let input = ink.value(input);
         ink.append(at, Event::Started { workflow: run.workflow.clone(), input });
-        let Some(slot) = self.slot(&run.lane(), &run.id) else {
+        let (run, admitted) = match self.admit(&run).await? {
+            Admitted::In(writes) => (run, writes),
+            Admitted::Queued(gate, writes) => {
+                let queued = run::queue(&run, &gate).map_err(Error::from)?;
+                let queued = queued.expect("a new run stands nowhere");
+                (Run { version: run.version, ..queued }, writes)
+            }
+            Admitted::Taken(Mode::Coalesce, other) => {
+                let run = self.store().run(&run.namespace, &other).await.map_err(Error::from)?;
+                // It ended meanwhile: the gate is asked again.
+                let run = run.ok_or(Stopped::Stale(None))?;
+                let held = self.inner.dispatch.held(&run.id);
+                return Ok(Started { run, attached: true, held });
+            }
+            Admitted::Taken(_, other) => return Err(gates::rejected(&other).into()),
+        };
+        let guard: Vec<Write> = guard.into_iter().chain(admitted).collect();
+        let is_queued = run.queue().is_some();
+        let slot = if is_queued { None } else { self.slot(&run) };
+        let Some(slot) = slot else {
             let mut writes: Vec<Write> = guard.into_iter().collect();
             writes.push(Write::run(&run, &now));
             writes.extend(ink.take_waiting().await?);
@@ -164,9 +212,25 @@ impl Engine {
         run: &Run,
         release: &str,
     ) -> Result<Option<(Taken, Vec<Inked>)>, Error> {
-        let Ok(taken) = run::take(run, &self.take_ask(), &self.store().ground().now) else {
+        let now = self.store().ground().now;
+        let Ok(taken) = run::take(run, &self.take_ask(), &now) else {
             return Ok(None);
         };
+        // Whoever only ends it asks no gate.
+        let is_ending = run.cancel.is_some() || run.deadline.is_some_and(|at| at.is_reached(&now));
+        let admitted = match self.admit(run).await? {
+            Admitted::In(writes) => writes,
+            _ if is_ending => Vec::new(),
+            Admitted::Queued(gate, writes) => {
+                self.put_into_queue(run, &gate, writes).await?;
+                return Ok(None);
+            }
+            Admitted::Taken(..) => return Ok(None),
+        };
+        // From here on it stays with the code that takes it.
+        let pinned = taken.release.clone().or_else(|| Some(release.to_owned()));
+        let release_of = pinned.filter(|release| !release.is_empty());
+        let taken = Run { release: release_of, ..taken };
         let mut entries = self.journal(run).await?;
         let inbox = self.store().inbox(run.number).await?;
         let last = entries.last().expect("a started run has an entry");
@@ -175,6 +239,7 @@ impl Engine {
         ink.append(At::from(&now), self.taken_event(&taken, release));
         let mut writes = ink.take_waiting().await?;
         writes.push(Write::run(&taken, &now));
+        writes.extend(admitted);
         let batch = Batch { writes: writes.into() };
         match self.commit(batch.clone()).await {
             Ok(()) => {}
@@ -184,6 +249,47 @@ impl Engine {
         entries.extend(appended(&batch));
         let (fence, waits) = (taken.fence, run.waits.clone());
         Ok(Some((Taken { run: taken, fence, inbox, waits, ink }, entries)))
+    }
+
+    /// Somebody else has the slot: the run waits for its turn.
+    async fn put_into_queue(
+        &self,
+        run: &Run,
+        gate: &str,
+        mut writes: Vec<Write>,
+    ) -> Result<(), Error> {
+        let Some(queued) = run::queue(run, gate)? else { return Ok(()) };
+        writes.push(Write::run(&queued, &self.store().ground().now));
+        match self.commit(Batch { writes: writes.into() }).await {
+            Ok(()) | Err(Stopped::Stale(_)) => Ok(()),
+            Err(Stopped::Error(error)) => Err(error),
+        }
+    }
+
+    /// Where and on which release a run starts.
+    async fn pin(&self, ask: &Start) -> Result<Pinned, Error> {
+        let known = self.releases_of(ask.namespace.as_str(), ask.workflow.as_str()).await?;
+        let namespace = ask.namespace.clone();
+        let Some(name) = &ask.release else {
+            let live = known.live.as_ref().filter(|_| !namespace.is_draft());
+            let found = live.and_then(|live| known.find(live));
+            let release = match found {
+                Some(release) => Some(release.name.clone()),
+                None => self.offered_here(&namespace, ask.workflow.as_str()),
+            };
+            let (strict, policy) = match found {
+                Some(release) => (release.strict, known.policy.clone()),
+                None => self.declared_here(&namespace, ask.workflow.as_str()),
+            };
+            return Ok(Pinned { namespace, release, strict, policy });
+        };
+        let found = known.find(name).ok_or_else(|| {
+            let text = format!("{} has no release {name}", ask.workflow.as_str());
+            Error::new(Code::ReleaseUnknown, text)
+        })?;
+        let namespace = if found.draft { namespace.draft() } else { namespace };
+        let (release, strict) = (Some(name.clone()), found.strict);
+        Ok(Pinned { namespace, release, strict, policy: found.policy.clone() })
     }
 
     /// The whole journal of a run, its chain checked.

@@ -76,6 +76,20 @@ pub enum Work {
     },
 }
 
+impl Work {
+    /// Whether it is on record before it is begun: it reaches what outlives its worker.
+    pub(crate) fn is_planned(&self) -> bool {
+        match self {
+            Work::Effect { .. } | Work::Child(_) | Work::Enter { .. } => true,
+            Work::Step { .. }
+            | Work::Leave { .. }
+            | Work::Callback
+            | Work::Sleep { .. }
+            | Work::Wait { .. } => false,
+        }
+    }
+}
+
 /// The effect that takes another one back. Its input gets the other's receipt as one more member.
 #[derive(Clone)]
 pub struct Undo {

@@ -23,6 +23,7 @@ fn start(key: &str) -> Start {
         input: Json::null(),
         window_ms: WINDOW,
         deadline_ms: None,
+        release: None,
         parent: None,
     }
 }
@@ -43,7 +44,7 @@ fn offer(world: &World, script: &Arc<Script>) {
             Ok(input)
         })
     });
-    world.engine.offer("default", "w", Offer { body, release: "1".into() });
+    world.engine.offer("default", "w", Offer::new(body, "1"));
 }
 
 async fn go(world: &World, run: &Started) {

@@ -222,6 +222,7 @@ impl Kit {
             run: Some(port.facts().run_id.clone()),
             approval: None,
             undoes: None,
+            rate: None,
             guard: None,
         };
         let doer = self.doer(contract, sending);
