@@ -47,6 +47,8 @@ pub(crate) const OPERATIONS: [&str; 28] = [
     "mixed",
 ];
 
+/// Batches with more writes than this are not mixed again.
+pub(crate) const MIXED_MAX: usize = 40;
 const DAY_MS: u64 = 24 * 3_600_000;
 const SECOND_MS: i64 = 1_000;
 
@@ -102,8 +104,10 @@ impl History {
             1 => ("wrong: epoch", in_epoch(ground.epoch + 1, &batch)),
             _ => (operation, batch),
         });
+        // Mixes of mixes would double without end.
         if let Some((operation, batch)) = &planned
             && *operation != "repeat"
+            && batch.writes.len() <= MIXED_MAX
         {
             self.past.push(batch.clone());
         }
