@@ -139,6 +139,21 @@ fn a_store_of_the_format_before_can_be_looked_at_and_stays_as_it_is() {
 }
 
 #[test]
+fn a_file_with_a_table_of_the_users_by_that_name_is_left_as_it_is() {
+    let folder = old_store(3);
+    sql(&folder, "CREATE TABLE cards (holder TEXT); INSERT INTO cards VALUES ('ann')");
+    let refused = folder.try_open(Access::ReadWrite, Clock::Real).err().expect("it is refused");
+    assert!(refused.to_string().contains("table cards already exists"), "{refused}");
+    let reader = folder.open_to_read();
+    assert_eq!((reader.format(), seen(&reader)), (3, Seen::default()));
+    assert!(block_on(has(&reader, "k")));
+    folder.close(reader);
+    // Once it has another name the file is brought forward.
+    sql(&folder, "ALTER TABLE cards RENAME TO payment_cards");
+    fill(&folder.open());
+}
+
+#[test]
 fn a_flipped_byte_in_a_card_is_found_not_believed() {
     // The second makes the text invalid as text.
     for mask in [0x01, 0x80] {
