@@ -244,11 +244,20 @@ pub fn started(schedule: &Schedule, starts: &[Start]) -> Schedule {
     next
 }
 
-/// Puts a schedule, whose content was checked. `None`: it is there and says the same. What is due
-/// under the content before must have been decided: another content begins now.
-pub fn put(before: Option<&Schedule>, content: &Content, now: &Moment) -> Option<Schedule> {
+/// What a wish does to a schedule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is so already.
+    Nothing,
+    /// What is due must be decided and started first, as the schedule was when it became due.
+    SettleFirst,
+    To(Schedule),
+}
+
+/// Puts a schedule, whose content was checked. Another content begins now, behind the last tick.
+pub fn put(before: Option<&Schedule>, content: &Content, now: &Moment) -> Change {
     let Some(before) = before else {
-        return Some(Schedule {
+        return Change::To(Schedule {
             content: content.clone(),
             created: now.wall,
             since: now.wall,
@@ -261,56 +270,61 @@ pub fn put(before: Option<&Schedule>, content: &Content, now: &Moment) -> Option
             removed: None,
         });
     };
-    if before.removed.is_none() && before.content == *content {
-        return None;
+    if before.removed.is_some() {
+        let Change::To(new) = put(None, content, now) else { return Change::Nothing };
+        let since = before.since.max(now.wall);
+        return Change::To(Schedule { since, last: before.last, ..new });
     }
-    let is_new = before.removed.is_some();
-    assert!(before.firing.is_empty(), "what fires is started under the content it fired under");
-    Some(Schedule {
-        content: content.clone(),
-        created: if is_new { now.wall } else { before.created },
-        since: before.since.max(now.wall),
-        fired: if is_new { 0 } else { before.fired },
-        skipped: if is_new { 0 } else { before.skipped },
-        removed: None,
-        ..before.clone()
-    })
+    if before.content == *content {
+        return Change::Nothing;
+    }
+    let since = before.since.max(now.wall);
+    settled(before, now, Schedule { content: content.clone(), since, ..before.clone() })
 }
 
-/// Stops a schedule. `None`: it is stopped, the first who asked for it stands.
+/// Stops a schedule. Of one that is stopped, the first who asked for it stands.
 pub fn pause(
     schedule: &Schedule,
     actor: &str,
     reason: &str,
     now: &Moment,
-) -> Result<Option<Schedule>, Refusal> {
+) -> Result<Change, Refusal> {
     there(schedule)?;
     named(actor, reason)?;
     if schedule.paused.is_some() {
-        return Ok(None);
+        return Ok(Change::Nothing);
     }
     let paused = Paused { actor: actor.to_owned(), reason: reason.to_owned(), at: now.wall };
-    Ok(Some(Schedule { paused: Some(paused), ..schedule.clone() }))
+    Ok(settled(schedule, now, Schedule { paused: Some(paused), ..schedule.clone() }))
 }
 
 /// Lets a schedule go on, with the first tick from now on.
-pub fn resume(schedule: &Schedule, now: &Moment) -> Result<Schedule, Refusal> {
+pub fn resume(schedule: &Schedule, now: &Moment) -> Result<Change, Refusal> {
     there(schedule)?;
     if schedule.paused.is_none() {
         return Err(Refusal::NotPaused);
     }
     let since = schedule.since.max(now.wall);
-    Ok(Schedule { paused: None, since, ..schedule.clone() })
+    Ok(settled(schedule, now, Schedule { paused: None, since, ..schedule.clone() }))
 }
 
 /// Removes a schedule. Its name remembers the last tick for as long as a tombstone stays, so that
 /// one of the same name does not begin before it.
-pub fn remove(schedule: &Schedule, now: &Moment) -> Result<Schedule, Refusal> {
+pub fn remove(schedule: &Schedule, now: &Moment) -> Result<Change, Refusal> {
     there(schedule)?;
-    assert!(schedule.firing.is_empty(), "what fires is started before its schedule is gone");
     let content = Content { input: Json::null(), ..schedule.content.clone() };
     let (paused, trouble) = (None, None);
-    Ok(Schedule { content, paused, trouble, removed: Some(now.wall), ..schedule.clone() })
+    let removed = Some(now.wall);
+    let gone = Schedule { content, paused, trouble, removed, ..schedule.clone() };
+    Ok(settled(schedule, now, gone))
+}
+
+/// The change, once nothing is due any more under what was before.
+fn settled(before: &Schedule, now: &Moment, to: Schedule) -> Change {
+    let has_come = |due: Option<Wall>| due.is_some_and(|due| due <= now.wall);
+    // A zone that is not known any more is due never, and must not hold up who corrects it.
+    let is_due = !now.wall_is_behind && due_of(before).is_ok_and(has_come);
+    if is_due || !before.firing.is_empty() { Change::SettleFirst } else { Change::To(to) }
 }
 
 /// Whether a name that was removed need not be remembered any more.
@@ -326,6 +340,21 @@ fn there(schedule: &Schedule) -> Result<(), Refusal> {
 fn named(actor: &str, reason: &str) -> Result<(), Refusal> {
     let is_named = |text: &str| !text.trim().is_empty() && text.len() <= limits::REASON_BYTES_MAX;
     if is_named(actor) && is_named(reason) { Ok(()) } else { Err(Refusal::ReasonMissing) }
+}
+
+/// Whether a start that failed so is tried again. Of all else the card tells, and the next tick
+/// has its turn.
+pub fn is_tried_again(code: Code) -> bool {
+    let of_the_store = [
+        Code::StoreBusy,
+        Code::StoreFull,
+        Code::StoreUnavailable,
+        Code::StoreCorrupt,
+        Code::StoreNewer,
+        Code::StoreOlder,
+        Code::Internal,
+    ];
+    of_the_store.contains(&code)
 }
 
 /// Writes a schedule for its card.

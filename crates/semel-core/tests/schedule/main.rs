@@ -6,7 +6,7 @@ mod rules;
 mod walk;
 
 use semel_core::json::Json;
-use semel_core::schedule::{CatchUp, Content, Schedule, put};
+use semel_core::schedule::{CatchUp, Change, Content, Schedule, put};
 use semel_core::time::{Moment, Steady, Wall};
 
 /// A time, as people write it.
@@ -30,5 +30,13 @@ pub(crate) fn content(cron: &str, zone: &str, catch_up: CatchUp) -> Content {
 }
 
 pub(crate) fn schedule(cron: &str, zone: &str, catch_up: CatchUp, created: Wall) -> Schedule {
-    put(None, &content(cron, zone, catch_up), &at(created)).expect("it is new")
+    changed(put(None, &content(cron, zone, catch_up), &at(created)))
+}
+
+/// What a schedule was changed to.
+pub(crate) fn changed(change: Change) -> Schedule {
+    match change {
+        Change::To(schedule) => schedule,
+        Change::Nothing | Change::SettleFirst => panic!("not changed: {change:?}"),
+    }
 }

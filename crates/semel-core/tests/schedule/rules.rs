@@ -3,12 +3,12 @@
 use semel_core::code::Code;
 use semel_core::limits;
 use semel_core::schedule::{
-    CatchUp, Content, Decided, Refusal, Schedule, Start, decide, decode, due_of, encode,
+    CatchUp, Change, Content, Decided, Refusal, Schedule, Start, decide, decode, due_of, encode,
     is_forgotten, pause, put, remove, resume, started, tick_key,
 };
 use semel_core::time::{Moment, Wall};
 
-use crate::{at, schedule, wall};
+use crate::{at, changed, schedule, wall};
 
 /// Hourly since midnight, decided on up to so far.
 fn hourly(catch_up: CatchUp, last: &str) -> Schedule {
@@ -153,13 +153,36 @@ fn a_refused_start_is_told_and_the_schedule_goes_on() {
 fn the_same_content_changes_nothing_and_another_begins_now() {
     let before = hourly(CatchUp::All, "2026-11-16T03:00:00Z");
     let now = at(wall("2026-11-16T03:30:00Z"));
-    assert_eq!(put(Some(&before), &before.content, &now), None);
+    assert_eq!(put(Some(&before), &before.content, &now), Change::Nothing);
     let often = Content { cron: "*/5 * * * *".to_owned(), ..before.content.clone() };
-    let changed = put(Some(&before), &often, &now).expect("it changed");
+    let changed = changed(put(Some(&before), &often, &now));
     assert_eq!((changed.last, changed.created), (before.last, before.created));
     // Six ticks of the new pattern lie between the last tick and the change: none is made up for.
     let decided = decide(&changed, &at(wall("2026-11-16T03:35:00Z"))).unwrap();
     assert_eq!((decided.fire, decided.skipped), (vec![wall("2026-11-16T03:35:00Z")], 0));
+}
+
+/// What is due is due under the content that it became due under.
+#[test]
+fn no_change_goes_before_what_is_due() {
+    let before = hourly(CatchUp::All, "2026-11-16T03:00:00Z");
+    let now = at(wall("2026-11-16T04:00:00Z"));
+    let other = Content { workflow: "other".to_owned(), ..before.content.clone() };
+    let claimed = decide(&before, &now).unwrap().next;
+    for due in [&before, &claimed] {
+        assert_eq!(put(Some(due), &other, &now), Change::SettleFirst);
+        assert_eq!(put(Some(due), &due.content, &now), Change::Nothing);
+        assert_eq!(pause(due, "ada", "audit", &now), Ok(Change::SettleFirst));
+        assert_eq!(remove(due, &now), Ok(Change::SettleFirst));
+    }
+    // A clock that is behind decides nothing, and so holds nobody up.
+    let behind = Moment { wall_is_behind: true, ..now };
+    assert!(matches!(put(Some(&before), &other, &behind), Change::To(_)));
+    assert_eq!(put(Some(&claimed), &other, &behind), Change::SettleFirst);
+    // Neither does a zone that is not known any more.
+    let lost = Content { zone: "Europe/Atlantis".to_owned(), ..before.content.clone() };
+    let lost = Schedule { content: lost, ..before };
+    assert!(matches!(put(Some(&lost), &other, &now), Change::To(_)));
 }
 
 #[test]
@@ -167,7 +190,7 @@ fn a_change_while_the_clock_is_back_repeats_no_tick() {
     let before = hourly(CatchUp::All, "2026-11-16T09:00:00Z");
     let other =
         Content { input: semel_core::json::Json::of("x").unwrap(), ..before.content.clone() };
-    let changed = put(Some(&before), &other, &at(wall("2026-11-16T04:30:00Z"))).unwrap();
+    let changed = changed(put(Some(&before), &other, &at(wall("2026-11-16T04:30:00Z"))));
     let decided = decide(&changed, &at(wall("2026-11-16T09:59:00Z"))).unwrap();
     assert_eq!((decided.fire, decided.skipped), (vec![], 0));
 }
@@ -176,11 +199,16 @@ fn a_change_while_the_clock_is_back_repeats_no_tick() {
 fn a_paused_schedule_passes_its_ticks_over_and_does_not_catch_them_up() {
     let before = hourly(CatchUp::All, "2026-11-16T03:00:00Z");
     let half_past_three = at(wall("2026-11-16T03:30:00Z"));
-    let paused = pause(&before, "ada", "audit", &half_past_three).unwrap().expect("it is paused");
-    assert_eq!(pause(&paused, "bob", "me too", &half_past_three), Ok(None));
+    let paused = changed(pause(&before, "ada", "audit", &half_past_three).unwrap());
+    assert_eq!(pause(&paused, "bob", "me too", &half_past_three), Ok(Change::Nothing));
     let decided = decide(&paused, &at(wall("2026-11-16T05:10:00Z"))).unwrap();
     assert_eq!((decided.fire.len(), decided.skipped), (0, 2));
-    let resumed = resume(&decided.next, &at(wall("2026-11-16T07:30:00Z"))).unwrap();
+    // Two more have come: they are passed over before it goes on.
+    let now = at(wall("2026-11-16T07:30:00Z"));
+    assert_eq!(resume(&decided.next, &now), Ok(Change::SettleFirst));
+    let decided = decide(&decided.next, &now).unwrap();
+    assert_eq!((decided.fire.len(), decided.skipped), (0, 2));
+    let resumed = changed(resume(&decided.next, &now).unwrap());
     assert_eq!(resume(&resumed, &half_past_three), Err(Refusal::NotPaused));
     let decided = decide(&resumed, &at(wall("2026-11-16T08:00:00Z"))).unwrap();
     assert_eq!(decided.fire, [wall("2026-11-16T08:00:00Z")]);
@@ -193,7 +221,7 @@ fn a_paused_schedule_passes_its_ticks_over_and_does_not_catch_them_up() {
 #[test]
 fn a_removed_schedule_fires_nothing_and_its_name_remembers_the_last_tick() {
     let before = hourly(CatchUp::All, "2026-11-16T09:00:00Z");
-    let gone = remove(&before, &at(wall("2026-11-16T09:30:00Z"))).unwrap();
+    let gone = changed(remove(&before, &at(wall("2026-11-16T09:30:00Z"))).unwrap());
     let later = at(wall("2026-11-16T12:00:00Z"));
     let decided = decide(&gone, &later).unwrap();
     assert_eq!((decided.fire.len(), decided.skipped, &decided.next), (0, 0, &gone));
@@ -201,7 +229,7 @@ fn a_removed_schedule_fires_nothing_and_its_name_remembers_the_last_tick() {
     assert_eq!(resume(&gone, &later), Err(Refusal::NotFound));
     assert_eq!(pause(&gone, "ada", "audit", &later), Err(Refusal::NotFound));
     // Put anew while the clock is back: what ran has run.
-    let back = put(Some(&gone), &before.content, &at(wall("2026-11-16T04:30:00Z"))).unwrap();
+    let back = changed(put(Some(&gone), &before.content, &at(wall("2026-11-16T04:30:00Z"))));
     assert_eq!((back.fired, back.removed, back.last), (0, None, before.last));
     let decided = decide(&back, &at(wall("2026-11-16T10:00:00Z"))).unwrap();
     assert_eq!(decided.fire, [wall("2026-11-16T10:00:00Z")]);
@@ -223,9 +251,10 @@ fn a_tick_names_its_run() {
 fn a_card_reads_back_what_was_written() {
     let mut schedule = hourly(CatchUp::Once, "2026-11-16T03:00:00Z");
     schedule.content.input = semel_core::json::Json::from_text(r#"{"b": 1.0,"a":2}"#).unwrap();
-    schedule.firing = vec![wall("2026-11-16T04:00:00Z")];
     let now = at(wall("2026-11-16T03:30:00Z"));
-    let schedule = pause(&schedule, "ada", "audit", &now).unwrap().unwrap();
+    let schedule = changed(pause(&schedule, "ada", "audit", &now).unwrap());
+    let firing = vec![wall("2026-11-16T04:00:00Z")];
+    let schedule = Schedule { firing, ..schedule };
     assert_eq!(decode(&encode(&schedule)), Ok(schedule));
     assert!(decode("{}").is_err());
 }
