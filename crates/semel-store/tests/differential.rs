@@ -185,7 +185,9 @@ fn record(write: &Write) -> Option<&String> {
         | Write::Deliver(_)
         | Write::Consume { .. }
         | Write::Touch { .. }
-        | Write::Blob { .. } => None,
+        | Write::Blob { .. }
+        | Write::Card(_)
+        | Write::DropCard { .. } => None,
     }
 }
 

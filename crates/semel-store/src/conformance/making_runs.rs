@@ -47,6 +47,12 @@ pub fn parked(run: &Run, due_ms: Option<u64>, ground: &Ground) -> Run {
     run::park(run, run.fence, vec![wait]).expect("a held run is parked")
 }
 
+/// The run let go, waiting for a place at a gate.
+pub fn queued(run: &Run, gate: &str) -> Run {
+    let wait = Wait { id: "slot#0".into(), on: On::Slot(gate.into()), due: None, note: None };
+    run::park(run, run.fence, vec![wait]).expect("a held run is parked")
+}
+
 /// The run at its end.
 pub fn finished(run: &Run, ground: &Ground) -> Run {
     run::finish(run, run.fence, How::Done, &ground.now).expect("a held run is finished")
