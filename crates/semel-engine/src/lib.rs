@@ -15,6 +15,7 @@ mod job;
 mod outbox;
 mod recall;
 mod runs;
+mod schedules;
 mod transaction;
 
 pub use call::{Call, Doer, Intent, Looked, Sent};
@@ -25,6 +26,7 @@ pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
     StepFault, StepFn, Work,
 };
+pub use schedules::{SchedulePage, Scheduled};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
