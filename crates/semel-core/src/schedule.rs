@@ -251,13 +251,13 @@ pub enum Change {
     Nothing,
     /// What is due must be decided and started first, as the schedule was when it became due.
     SettleFirst,
-    To(Schedule),
+    To(Box<Schedule>),
 }
 
 /// Puts a schedule, whose content was checked. Another content begins now, behind the last tick.
 pub fn put(before: Option<&Schedule>, content: &Content, now: &Moment) -> Change {
     let Some(before) = before else {
-        return Change::To(Schedule {
+        return Change::To(Box::new(Schedule {
             content: content.clone(),
             created: now.wall,
             since: now.wall,
@@ -268,12 +268,12 @@ pub fn put(before: Option<&Schedule>, content: &Content, now: &Moment) -> Change
             paused: None,
             trouble: None,
             removed: None,
-        });
+        }));
     };
     if before.removed.is_some() {
         let Change::To(new) = put(None, content, now) else { return Change::Nothing };
         let since = before.since.max(now.wall);
-        return Change::To(Schedule { since, last: before.last, ..new });
+        return Change::To(Box::new(Schedule { since, last: before.last, ..*new }));
     }
     if before.content == *content {
         return Change::Nothing;
@@ -324,7 +324,7 @@ fn settled(before: &Schedule, now: &Moment, to: Schedule) -> Change {
     let has_come = |due: Option<Wall>| due.is_some_and(|due| due <= now.wall);
     // A zone that is not known any more is due never, and must not hold up who corrects it.
     let is_due = !now.wall_is_behind && due_of(before).is_ok_and(has_come);
-    if is_due || !before.firing.is_empty() { Change::SettleFirst } else { Change::To(to) }
+    if is_due || !before.firing.is_empty() { Change::SettleFirst } else { Change::To(to.into()) }
 }
 
 /// Whether a name that was removed need not be remembered any more.

@@ -250,7 +250,7 @@ impl Engine {
                 (Change::To(schedule), before, _) => {
                     let version = before.map_or(1, |before| before.version + 1);
                     let (namespace, name) = (namespace.clone(), name.to_owned());
-                    Scheduled { namespace, name, version, schedule }
+                    Scheduled { namespace, name, version, schedule: *schedule }
                 }
                 (Change::Nothing, Some(before), _) => return Ok((before, false)),
                 (Change::SettleFirst, _, Some(card)) => {

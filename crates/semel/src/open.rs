@@ -6,7 +6,7 @@ use semel_core::record;
 use semel_engine::{Engine, Error, WeakEngine};
 use semel_store::{Access, Clock, Opened};
 
-use crate::{Effect, Handler, RunHandle, Start, Transaction, Worker};
+use crate::{Effect, Handler, RunHandle, Schedule, Start, Transaction, Worker};
 
 /// A ledger, opened. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
@@ -54,6 +54,11 @@ impl Semel {
     /// A run by its id.
     pub fn run(&self, id: &str) -> RunHandle {
         RunHandle::new(self, id)
+    }
+
+    /// A schedule by its name: to put it, look at it, stop it or remove it.
+    pub fn schedule(&self, name: &str) -> Schedule<'_> {
+        Schedule::new(self, name)
     }
 
     /// Registers workflows that this process works on.

@@ -36,7 +36,7 @@ pub(crate) fn schedule(cron: &str, zone: &str, catch_up: CatchUp, created: Wall)
 /// What a schedule was changed to.
 pub(crate) fn changed(change: Change) -> Schedule {
     match change {
-        Change::To(schedule) => schedule,
+        Change::To(schedule) => *schedule,
         Change::Nothing | Change::SettleFirst => panic!("not changed: {change:?}"),
     }
 }

@@ -6,6 +6,7 @@ mod doubts;
 mod failing;
 mod replay;
 mod rows;
+mod schedules;
 mod together;
 mod values;
 mod waits;
