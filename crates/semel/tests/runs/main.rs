@@ -11,6 +11,7 @@ mod releases;
 mod replay;
 mod rows;
 mod sagas;
+mod schedules;
 mod together;
 mod values;
 mod waits;
