@@ -60,7 +60,9 @@ pub(crate) async fn help(world: &World) {
             }
             // Refused after an attempt of which nobody knows: that is no proof for the first.
             On::Effect { key, .. } => settle(world, &address(key)).await,
-            On::Timer | On::Retry | On::Slot(_) | On::Child(_) | On::Entity(_) => panic!("a timer without a time"),
+            On::Timer | On::Retry | On::Slot(_) | On::Child(_) | On::Entity(_) => {
+                panic!("a timer without a time")
+            }
         }
     }
 }
