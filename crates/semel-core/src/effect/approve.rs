@@ -91,9 +91,18 @@ pub(crate) fn spelt(name: &str) -> String {
 /// The effect as it waits for a person.
 pub(super) fn held(effect: &Effect, plan: Plan, ask: &Ask, now: &Moment) -> Effect {
     let mut next = effect.next();
-    next.approval = Some(Approval {
+    next.approval = Some(asked(effect, &plan, ask, now));
+    next.plan = Some(plan);
+    next.voided = None;
+    next.retry_at = None;
+    next.sealed(now)
+}
+
+/// The question about a plan, without an answer.
+pub(super) fn asked(effect: &Effect, plan: &Plan, ask: &Ask, now: &Moment) -> Approval {
+    Approval {
         asked: now.wall,
-        digest: digest(effect.address.action.as_str(), &plan),
+        digest: digest(effect.address.action.as_str(), plan),
         expires: ask.expires_ms.map(|ms| At::from(now).plus(ms)),
         requester: ask.requester.clone(),
         four_eyes: ask.four_eyes,
@@ -101,11 +110,7 @@ pub(super) fn held(effect: &Effect, plan: Plan, ask: &Ask, now: &Moment) -> Effe
         only: ask.only,
         after: u32::try_from(effect.attempts.len()).expect("bounded by the limit"),
         judgement: None,
-    });
-    next.plan = Some(plan);
-    next.voided = None;
-    next.retry_at = None;
-    next.sealed(now)
+    }
 }
 
 /// The answer that stands, and what is to be written for it.

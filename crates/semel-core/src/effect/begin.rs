@@ -230,10 +230,11 @@ fn wait_for_retry(effect: &Effect, now: &Moment) -> Result<(), Refusal> {
 
 /// Nothing is unknown: send, unless the contract or a quarantine asks for a look first.
 fn start(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Decision, Refusal> {
-    if let Some(decision) = hold(effect, ask, ground)? {
+    // What the store forgot may have been approved and sent: that comes before any question.
+    if let Some(decision) = recover(effect, ask, ground)? {
         return Ok(decision);
     }
-    if let Some(decision) = recover(effect, ask, ground)? {
+    if let Some(decision) = hold(effect, ask, ground)? {
         return Ok(decision);
     }
     let plan = plan(effect, ask)?;
@@ -476,6 +477,10 @@ fn assume(
     let was_in_doubt = effect.attempts.iter().any(|attempt| attempt.is_unknown(now));
     let recovered = quarantine.recovered.min(now.wall);
     next.first_sent = effect.first_sent.filter(|_| was_in_doubt).or(Some(recovered));
+    // Once it is known that it was not sent, a person is asked, whoever comes then.
+    if let (None, Some(asked)) = (&effect.approval, question(effect, ask)?) {
+        next.approval = Some(approve::asked(effect, &plan, &asked, now));
+    }
     next.voided = None;
     next.plan = Some(plan);
     next.attempts.push(attempt);

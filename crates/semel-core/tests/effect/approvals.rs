@@ -195,10 +195,23 @@ fn a_question_about_what_may_have_happened_waits_until_that_is_known() {
 }
 
 #[test]
-fn in_a_quarantine_the_person_comes_first_and_the_contract_second() {
-    let story = "begin ask\n quarantine 5m\n begin -> ! held\n approve\n begin";
-    play("native_key", &format!("{story} -> send 2"));
-    play("at_most_once", &format!("{story} -> written in_doubt"));
+fn in_a_quarantine_what_was_forgotten_comes_before_the_question() {
+    // Asked before or not: it may have been approved and sent, and the store does not know.
+    for asked in ["", "begin ask\n"] {
+        let story = format!(
+            "{asked} quarantine 5m\n begin ask -> written in_doubt\n approve -> ! not_held"
+        );
+        for contract in ["native_key", "at_most_once", "harmless"] {
+            let mut desk = play(contract, &story);
+            go_on(&mut desk, "begin ask -> ! in_doubt (person)\n wait 5m\n retry -> planned");
+            go_on(&mut desk, "begin -> ! held\n approve\n begin -> send 2");
+        }
+    }
+    play("probe", "quarantine 5m\n begin ask -> written in_doubt\n wait 5m\n begin -> look 2");
+    // The yes is on record: the contract decides about the rest.
+    let approved = "begin ask\n approve\n quarantine 5m\n begin";
+    play("native_key", &format!("{approved} -> send 2"));
+    play("at_most_once", &format!("{approved} -> written in_doubt"));
 }
 
 #[test]
