@@ -5,6 +5,7 @@
 //! commits the decision with a guard, and acts only when that is durable; a failed guard brings the
 //! truth, and the rule decides again.
 
+mod approvals;
 mod call;
 mod chance;
 mod commit;
@@ -17,6 +18,7 @@ mod recall;
 mod runs;
 mod transaction;
 
+pub use approvals::Decided;
 pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;

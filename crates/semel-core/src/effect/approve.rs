@@ -158,24 +158,36 @@ pub fn judge(
         note: person.reason.trim().to_owned(),
         at: now.wall,
     };
-    let next = judged(effect, judgement.clone(), now);
+    let next = judged(effect, &judgement, now);
     Ok(Judged { effect: Some(next), judgement, is_new: true })
 }
 
 /// Nobody answered in time: that is written down. `None`: there is nothing to write.
 pub(super) fn expire(effect: &Effect, now: &Moment) -> Option<Effect> {
     let judgement = effect.silence(now)?;
-    Some(judged(effect, judgement, now))
+    Some(judged(effect, &judgement, now))
 }
 
-fn judged(effect: &Effect, judgement: Judgement, now: &Moment) -> Effect {
+/// After a reboot the wall clock says once how much time is left; from then on the steady clock
+/// counts. `None`: it does already, or the wall clock cannot be trusted.
+pub(super) fn count_anew(effect: &Effect, now: &Moment) -> Option<Effect> {
+    let expires = effect.approval.as_ref()?.expires?;
+    if !effect.is_held(now) || expires.1.boot == now.steady.boot || now.wall_is_behind {
+        return None;
+    }
+    let mut next = effect.next();
+    next.approval.as_mut()?.expires = Some(At(expires.0, expires.on_steady(now)));
+    Some(next.sealed(now))
+}
+
+fn judged(effect: &Effect, judgement: &Judgement, now: &Moment) -> Effect {
     let mut next = effect.next();
     let approval = next.approval.as_mut().expect("it was asked for");
     approval.judgement = Some(judgement.clone());
     if approval.only && judgement.answer == Answer::Approved {
         let mut attempt = super::decide::assumed(&next, "a person's answer", now);
         attempt.doubt = None;
-        let outcome = Outcome::Applied { receipt: receipt(&judgement) };
+        let outcome = Outcome::Applied { receipt: receipt(judgement) };
         attempt.end = Some(End { at: now.wall, by: By::Person, outcome });
         next.attempts.push(attempt);
     }
@@ -186,7 +198,7 @@ fn judged(effect: &Effect, judgement: Judgement, now: &Moment) -> Effect {
 fn receipt(judgement: &Judgement) -> Json {
     let Judgement { actor, note, at, .. } = judgement;
     let receipt = serde_json::json!({ "by": actor, "note": note, "at": rfc3339(*at) });
-    Json::from_text(&receipt.to_string()).expect("it is JSON")
+    Json::from_text(receipt.to_string()).expect("it is JSON")
 }
 
 impl Approval {

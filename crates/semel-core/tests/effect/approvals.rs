@@ -135,6 +135,25 @@ fn a_question_expires_by_the_steady_clock_and_after_a_reboot_by_the_wall() {
         lapse            -> failed
         ",
     );
+    // The job reads the wall clock once; what that does later is no matter.
+    play(
+        "native_key",
+        "
+        begin expires=1h -> asked
+        boot
+        clock behind
+        lapse            -> nothing
+        clock right
+        lapse            -> planned
+        lapse            -> nothing
+        wall ahead 5h
+        begin            -> ! held after 1h
+        wall back 9h
+        wait 1h
+        begin            -> asked
+        begin            -> ! approval_expired
+        ",
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod approvals;
 mod attach;
 mod attempt;
 mod fault;
