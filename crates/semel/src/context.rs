@@ -17,7 +17,7 @@ use semel_engine::{Exhausted, Pending, Port, StepFault, StepFn, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Code, Effect, Error, Failure, Semel, millis};
+use crate::{Code, Effect, Error, Failure, Question, Semel, UserWait, millis};
 
 /// A run, as its own code sees it. Cheap to clone.
 ///
@@ -87,11 +87,35 @@ impl Context {
         payload.map(|payload| read(&payload)).transpose()
     }
 
+    /// Asks a person for their word, with nothing to send. Who, when and what they said comes back;
+    /// a no is an error with its code.
+    pub fn approve<T: Serialize + ?Sized>(&self, name: &str, payload: &T) -> Question<'_> {
+        Question::new(self.effect(name).input(payload))
+    }
+
+    /// Waits for what a person says: it is sent as a signal of this name.
+    pub fn wait_for_user<T>(&self, name: &str, prompt: &str) -> UserWait<'_, T> {
+        UserWait::new(self, name, prompt)
+    }
+
     fn wait(&self, name: &str, timeout_ms: Option<u64>) -> Pending {
+        self.wait_saying(name, timeout_ms, None)
+    }
+
+    pub(crate) fn wait_noted(
+        &self,
+        name: &str,
+        timeout: Option<Duration>,
+        note: Json,
+    ) -> Result<Pending, Error> {
+        Ok(self.wait_saying(name, timeout.map(bounded).transpose()?, Some(note)))
+    }
+
+    fn wait_saying(&self, name: &str, timeout_ms: Option<u64>, note: Option<Json>) -> Pending {
         let id = self.port.next_id(&format!("signal {name}"));
         let name = name.to_owned();
         let what = format!("signal {name}");
-        self.port.command(id, what, Work::Wait { name, timeout_ms, note: None })
+        self.port.command(id, what, Work::Wait { name, timeout_ms, note })
     }
 
     /// Waits for all, at once. The results are in the order of the futures.
@@ -245,7 +269,7 @@ where
     })
 }
 
-fn read<T: DeserializeOwned>(value: &Json) -> Result<T, Error> {
+pub(crate) fn read<T: DeserializeOwned>(value: &Json) -> Result<T, Error> {
     let unfit =
         |error| Error::new(Code::ReceiptMismatch, format!("the value has another shape: {error}"));
     serde_json::from_str(value.text()).map_err(unfit)

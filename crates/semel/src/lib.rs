@@ -54,6 +54,7 @@
 
 #![warn(missing_docs)]
 
+mod approval;
 pub mod classify;
 mod context;
 mod effect;
@@ -62,8 +63,10 @@ mod handler;
 mod open;
 mod run;
 mod transaction;
+mod user;
 mod worker;
 
+pub use approval::{Approval, Approvals, Approved, Asked, Decided, Question};
 pub use context::{Context, Step};
 pub use effect::Effect;
 pub use failure::{Failure, NotApplied, Refused};
@@ -71,6 +74,7 @@ pub use handler::Handler;
 pub use open::Semel;
 pub use run::{RunHandle, Start};
 pub use transaction::Transaction;
+pub use user::UserWait;
 pub use worker::{Worker, Working};
 
 pub use semel_core::code::Code;
@@ -78,7 +82,7 @@ pub use semel_core::journal::Raised;
 pub use semel_core::json::Json;
 pub use semel_core::key::{Action, Address, IntoKey, Key, Namespace};
 pub use semel_core::recipes as keys;
-pub use semel_core::record::Contract;
+pub use semel_core::record::{Answer, Contract, Judgement};
 pub use semel_core::retry::Retry;
 pub use semel_core::run::{Run, State as RunState};
 pub use semel_engine::{Error, Intent, OnDoubt, Signalled};

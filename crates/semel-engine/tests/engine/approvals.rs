@@ -7,7 +7,7 @@ use semel_core::effect::approve::Ask;
 use semel_core::effect::{Person, State};
 use semel_core::record::{Answer, Contract, Effect};
 use semel_core::retry::Retry;
-use semel_engine::{Call, Engine, Handler, Decided};
+use semel_engine::{Call, Decided, Engine, Handler};
 use semel_store::Query;
 
 use crate::common::{
