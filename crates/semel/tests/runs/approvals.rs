@@ -63,7 +63,7 @@ async fn verified(semel: &Semel, page: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn req_a1_req_a8_a_run_is_parked_until_a_person_says_yes_and_begins_right_before_it_sends() {
+async fn req_a8_a_run_is_parked_until_a_person_says_yes_and_begins_right_before_it_sends() {
     let (place, sent) = (Place::new(), Sent::default());
     let semel = place.open().await;
     offer(&semel, "w", &sent, true);
