@@ -17,6 +17,7 @@ pub mod time;
 
 pub mod effect;
 pub mod journal;
+pub mod notice;
 pub mod record;
 pub mod run;
 pub mod verify;

@@ -13,6 +13,7 @@ mod effects;
 mod error;
 mod flights;
 mod job;
+mod notify;
 mod outbox;
 mod recall;
 mod runs;
@@ -23,6 +24,7 @@ pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
 pub use job::Handler;
+pub use notify::Told;
 pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
     StepFault, StepFn, Work,

@@ -60,6 +60,8 @@ mod context;
 mod effect;
 mod failure;
 mod handler;
+#[cfg(feature = "notify")]
+mod notify;
 mod open;
 mod run;
 mod transaction;
@@ -71,6 +73,8 @@ pub use context::{Context, Step};
 pub use effect::Effect;
 pub use failure::{Failure, NotApplied, Refused};
 pub use handler::Handler;
+#[cfg(feature = "notify")]
+pub use notify::Notifier;
 pub use open::Semel;
 pub use run::{RunHandle, Start};
 pub use transaction::Transaction;

@@ -10,7 +10,7 @@ mod sweep;
 #[cfg(test)]
 mod table;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod wait;
 
 pub use begin::{

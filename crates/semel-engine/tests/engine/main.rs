@@ -8,6 +8,7 @@ mod attach;
 mod attempt;
 mod fault;
 mod job;
+mod notify;
 mod people;
 mod quarantine;
 mod retention;
