@@ -55,7 +55,9 @@ impl Driver {
                 Work::Child(_) => self.start_child(id),
                 Work::Enter { .. } => self.start_enter(id),
                 Work::Leave { .. } => self.start_leave(id),
-                Work::Callback => self.open_callback(id).await?,
+                // The code goes on with its token, and may ask for more: that is planned, and waits
+                // for what is not durable yet, like everything else.
+                Work::Callback => return self.open_callback(id).await,
                 Work::Sleep { .. } | Work::Wait { .. } => unreachable!("these only wait"),
             }
         }
