@@ -185,9 +185,12 @@ pub struct Rate {
 
 /// How far the sends of an action have been handed out: the time at which the next would be due if
 /// all came evenly. One number tells a whole window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Meter {
     pub until_ms: i64,
+    /// Who took the last one: two who take at the same moment must not look like one who repeats.
+    #[serde(default)]
+    pub by: String,
 }
 
 impl Rate {
@@ -202,7 +205,7 @@ impl Rate {
     }
 
     /// Takes one send at a time in milliseconds, or says how long to wait for one.
-    pub fn take(&self, meter: &Meter, now_ms: i64) -> Result<Meter, u64> {
+    pub fn take(&self, meter: &Meter, by: &str, now_ms: i64) -> Result<Meter, u64> {
         let per_ms = i64::try_from(self.per_ms).unwrap_or(i64::MAX);
         let step_ms = (per_ms / i64::from(self.count)).max(1);
         // A clock that was set back gives nobody a longer wait than one whole window.
@@ -212,7 +215,7 @@ impl Rate {
         if over > 0 {
             return Err(u64::try_from(over).unwrap_or(1));
         }
-        Ok(Meter { until_ms })
+        Ok(Meter { until_ms, by: by.to_owned() })
     }
 }
 

@@ -12,6 +12,7 @@ pub mod fingerprint;
 pub mod json;
 
 pub mod contract;
+pub mod cron;
 pub mod retry;
 pub mod time;
 
@@ -22,9 +23,11 @@ pub mod journal;
 pub mod record;
 pub mod release;
 pub mod run;
+pub mod schedule;
 pub mod verify;
 pub mod wire;
 pub mod wire_run;
+pub mod wire_schedule;
 
 pub mod code;
 pub mod limits;

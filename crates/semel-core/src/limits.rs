@@ -80,6 +80,16 @@ pub const LINGER_MS: u64 = 1_000;
 /// How long a run waits before it looks again at an effect that nobody will wake it for.
 pub const LOOK_AGAIN_MS: u64 = 60_000;
 
+/// A cron pattern: all its values, written out, are shorter.
+pub const CRON_BYTES_MAX: usize = 500;
+/// Ticks that one decision about a schedule starts: the rest has its turn in the next, and other
+/// schedules in between.
+pub const TICKS_FIRED_MAX: usize = 100;
+/// Ticks that one decision about a schedule looks at: a week of minutes, some milliseconds of work.
+pub const TICKS_SEEN_MAX: usize = 10_080;
+/// How late a tick may be that is not to be caught up: the shortest time between two ticks.
+pub const TICK_LATE_MS_MAX: i64 = 60_000;
+
 /// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
 pub const COMMIT_TRIES_MAX: usize = 64;
 /// How long work in memory waits for a store that is away, instead of being done again by somebody

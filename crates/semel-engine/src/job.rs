@@ -1,5 +1,5 @@
-//! The engine's own job: it turns lapsed attempts into recorded doubt, wakes whoever can send or
-//! look, and sweeps what is past its retention. It decides nothing that a rule does not decide, and
+//! The engine's own job: it turns due ticks into runs and lapsed attempts into recorded doubt, wakes
+//! whoever can send or look, and sweeps what is past its retention. It decides nothing that a rule does not decide, and
 //! it sends nothing itself: handlers do.
 
 use std::collections::HashSet;
@@ -67,11 +67,12 @@ impl Engine {
         tokio::spawn(turn_for_ever(Arc::downgrade(&self.inner)));
     }
 
-    /// One turn of the job, as tests take it: due effects, dead sessions, retention.
+    /// One turn of the job, as tests take it: due ticks and effects, dead sessions, retention.
     pub async fn turn(&self) -> Result<(), Error> {
         self.forward().await?;
         self.announce().await?;
         self.move_abandoned().await?;
+        self.turn_schedules().await?;
         self.close_dead_sessions().await?;
         let mut cursor = None;
         self.look_at_due(&mut cursor, Reach::End).await?;
@@ -281,12 +282,13 @@ async fn turn_for_ever(inner: Weak<Inner>) {
 
 impl Engine {
     async fn one_turn(&self, cursor: &mut Option<DueCursor>, turns: u64) -> Result<(), Error> {
-        // Whatever is wrong with the outbox is no reason to leave lapses unseen.
+        // Whatever is wrong with the outbox or a schedule is no reason to leave lapses unseen.
         self.heard(self.forward().await.map(|_| ()));
         self.heard(self.announce().await);
         if turns.is_multiple_of(MOVE_EVERY) {
             self.heard(self.move_abandoned().await.map(|_| ()));
         }
+        self.heard(self.turn_schedules().await.map(|_| ()));
         self.close_dead_sessions().await?;
         let is_full_look = turns.is_multiple_of(FULL_LOOK_EVERY);
         if is_full_look {

@@ -17,6 +17,7 @@ mod outbox;
 mod rates;
 mod recall;
 mod runs;
+mod schedules;
 mod transaction;
 
 pub use call::{Call, Doer, Intent, Looked, Sent};
@@ -27,6 +28,7 @@ pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
     StepFault, StepFn, Undo, Work, callback_signal,
 };
+pub use schedules::{SchedulePage, Scheduled};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};

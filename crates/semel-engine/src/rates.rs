@@ -39,9 +39,10 @@ impl Engine {
 
     async fn take_of_rate(&self, call: &Call, rate: &Rate) -> Result<Option<u64>, Error> {
         let (namespace, action) = (call.address.namespace.as_str(), call.address.action.as_str());
+        let by = self.inner.chance.attempt_id();
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let kept = self.kept::<Meter>(namespace, KIND, action).await?;
-            let next = match rate.take(&kept.content, self.store().ground().now.wall.0) {
+            let next = match rate.take(&kept.content, &by, self.store().ground().now.wall.0) {
                 Ok(next) => next,
                 Err(wait_ms) => return Ok(Some(wait_ms)),
             };

@@ -61,6 +61,7 @@ mod failure;
 mod handler;
 mod open;
 mod run;
+mod schedule;
 mod transaction;
 mod worker;
 
@@ -70,6 +71,7 @@ pub use failure::{Failure, NotApplied, Refused};
 pub use handler::Handler;
 pub use open::Semel;
 pub use run::{RunHandle, Start};
+pub use schedule::Schedule;
 pub use transaction::Transaction;
 pub use worker::{Worker, Working};
 
@@ -82,7 +84,8 @@ pub use semel_core::recipes as keys;
 pub use semel_core::record::Contract;
 pub use semel_core::retry::Retry;
 pub use semel_core::run::{Run, State as RunState};
-pub use semel_engine::{Error, Intent, OnDoubt, Signalled};
+pub use semel_core::schedule::CatchUp;
+pub use semel_engine::{Error, Intent, OnDoubt, Scheduled, Signalled};
 
 /// SQLite as [`Transaction`] hands it to user code: no second SQLite may open the store's file.
 pub use rusqlite;

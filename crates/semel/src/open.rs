@@ -6,7 +6,7 @@ use semel_core::record;
 use semel_engine::{Engine, Error, WeakEngine};
 use semel_store::{Access, Clock, Opened};
 
-use crate::{Effect, Handler, RunHandle, Start, Transaction, Worker};
+use crate::{Effect, Handler, RunHandle, Schedule, Start, Transaction, Worker};
 
 /// A ledger, opened. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
@@ -69,6 +69,11 @@ impl Semel {
         payload: &T,
     ) -> Result<semel_engine::Signalled, Error> {
         self.engine.call_back(token, semel_core::json::Json::of(payload)?).await
+    }
+
+    /// A schedule by its name: to put it, look at it, stop it or remove it.
+    pub fn schedule(&self, name: &str) -> Schedule<'_> {
+        Schedule::new(self, name)
     }
 
     /// Registers workflows that this process works on.

@@ -10,6 +10,7 @@ mod outbox;
 mod python;
 mod quarantine;
 mod runs;
+mod schedules;
 mod signals;
 mod verify;
 
@@ -36,6 +37,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             Err(python::become_python(&["bench", "python"], named, line))
         }
         Command::Runs(command) => runs::run(&place, command, printer).await,
+        Command::Schedules(command) => schedules::run(&place, command, printer).await,
         Command::Signals(Signals::Send(options)) => signals::send(&place, &options, printer).await,
         Command::Effects(Effects::Ls(options)) => effects::ls(&place, &options, printer).await,
         Command::Effects(Effects::Show(options)) => effects::show(&place, &options, printer).await,

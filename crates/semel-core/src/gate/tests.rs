@@ -70,7 +70,7 @@ fn a_rate_hands_out_so_many_in_any_window() {
     let (mut meter, mut taken) = (Meter::default(), Vec::new());
     let mut now = 1_000_000;
     for _ in 0..200 {
-        match rate.take(&meter, now) {
+        match rate.take(&meter, "a", now) {
             Ok(next) => {
                 meter = next;
                 taken.push(now);
@@ -90,7 +90,7 @@ fn a_rate_hands_out_so_many_in_any_window() {
 #[test]
 fn a_clock_set_back_waits_no_longer_than_a_window() {
     let rate = Rate { count: 1, per_ms: 1_000 };
-    let meter = rate.take(&Meter::default(), 9_000_000).expect("the first");
-    let wait = rate.take(&meter, 1_000).expect_err("it is used up");
+    let meter = rate.take(&Meter::default(), "a", 9_000_000).expect("the first");
+    let wait = rate.take(&meter, "a", 1_000).expect_err("it is used up");
     assert!(wait <= 1_000, "{wait}");
 }

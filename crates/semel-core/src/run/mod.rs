@@ -219,6 +219,7 @@ pub fn start(ask: &Start, now: &Moment) -> Run {
         fence: 0,
         lease: None,
         waits: Vec::new(),
+        nudged: false,
         paused: None,
         cancel: None,
         deadline: ask.deadline_ms.map(|ms| crate::journal::At::from(now).plus(ms)),
@@ -256,7 +257,8 @@ pub fn take(run: &Run, ask: &Take, now: &Moment) -> Result<Run, Refusal> {
         session: ask.session.clone(),
         until: now.steady.plus(ask.lease_ms),
     };
-    Ok(Run { fence, lease: Some(lease), waits: Vec::new(), stranded: None, ..next(run) })
+    let lease = Some(lease);
+    Ok(Run { fence, lease, waits: Vec::new(), nudged: false, stranded: None, ..next(run) })
 }
 
 /// The lease goes on.
@@ -273,15 +275,11 @@ pub fn park(run: &Run, fence: u64, waits: Vec<Wait>) -> Result<Run, Refusal> {
     Ok(Run { lease: None, waits, ..next(run) })
 }
 
-/// Others are before it: it stands in the queue of a gate, and nobody's code is asked. `None`: it
-/// stands there already.
-pub fn queue(run: &Run, gate: &str) -> Result<Option<Run>, Refusal> {
+/// Others are before it: it stands in the queue of a gate, and nobody's code is asked.
+pub fn queue(run: &Run, gate: &str) -> Result<Run, Refusal> {
     open(run)?;
     let wait = Wait { id: String::new(), on: On::Slot(gate.to_owned()), due: None, note: None };
-    if run.waits.contains(&wait) {
-        return Ok(None);
-    }
-    Ok(Some(Run { lease: None, waits: vec![wait], ..next(run) }))
+    Ok(Run { lease: None, waits: vec![wait], nudged: false, ..next(run) })
 }
 
 /// Its turn has come: it is ready for any worker.
@@ -300,6 +298,7 @@ pub fn watch(run: &Run, watcher: &str) -> Result<Option<Run>, Refusal> {
     }
     let mut watched = next(run);
     watched.watchers.push(watcher.to_owned());
+    watched.nudged = run.is_parked();
     Ok(Some(watched))
 }
 
@@ -317,14 +316,18 @@ pub fn move_to(run: &Run, release: &str, now: &Moment) -> Result<Run, Refusal> {
     {
         return Err(Refusal::Held { until: lease.until });
     }
-    Ok(Run { release: Some(release.to_owned()), lease: None, stranded: None, ..next(run) })
+    let (release, nudged) = (Some(release.to_owned()), run.is_parked());
+    Ok(Run { release, lease: None, stranded: None, nudged, ..next(run) })
 }
 
 /// Nobody has offered its release for long, and it cannot move: it waits, and says why. `None`: it
 /// says so already.
 pub fn strand(run: &Run, why: &str) -> Option<Run> {
-    (run.ended.is_none() && run.stranded.as_deref() != Some(why))
-        .then(|| Run { stranded: Some(why.to_owned()), ..next(run) })
+    (run.ended.is_none() && run.stranded.as_deref() != Some(why)).then(|| Run {
+        stranded: Some(why.to_owned()),
+        nudged: run.is_parked(),
+        ..next(run)
+    })
 }
 
 /// The run stands still until an operator decides.
@@ -398,7 +401,7 @@ impl Run {
         if let Some(lease) = &self.lease {
             return Some(lease.until);
         }
-        if self.waits.is_empty() {
+        if self.waits.is_empty() || self.nudged {
             return Some(now.steady);
         }
         let dues = self.waits.iter().filter_map(|wait| wait.due).chain(self.deadline);

@@ -55,6 +55,10 @@ pub struct Run {
     /// What it waits for while nobody holds it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Wait>,
+    /// Something may have come while it was parked: somebody looks at it now. Kept, because a write
+    /// of the row would undo the touch of a delivery that nobody has seen yet.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub nudged: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Pause>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -12,6 +12,7 @@ use semel_store::{Card, Write};
 use serde::{Deserialize, Serialize};
 
 use super::drive::{Driver, Halt};
+use super::port::Work;
 use super::steer::{Signal, Signalled};
 use crate::{Engine, Error};
 
@@ -31,8 +32,19 @@ pub fn callback_signal(id: &str) -> String {
 }
 
 impl Driver {
+    /// Gives the code the tokens that it asked for, before anything else is begun: with one in its
+    /// hands it may ask for more.
+    pub(crate) async fn open_callbacks(&mut self) -> Result<(), Halt> {
+        let is_callback = |driver: &Driver, id: &String| matches!(driver.works[id], Work::Callback);
+        while let Some(place) = self.unstarted.iter().position(|id| is_callback(self, id)) {
+            let id = self.unstarted.remove(place).expect("it was found there");
+            self.open_callback(id).await?;
+        }
+        Ok(())
+    }
+
     /// Draws a token and writes it down. Nobody has seen it before it is durable.
-    pub(crate) async fn open_callback(&mut self, id: String) -> Result<(), Halt> {
+    async fn open_callback(&mut self, id: String) -> Result<(), Halt> {
         let secret = random_hex()?;
         let token = format!("{}.{secret}", self.run.namespace);
         let content = Callback { run: self.run.id.clone(), signal: callback_signal(&id) };

@@ -35,6 +35,7 @@ impl Driver {
 
     /// Starts what the code asked for, once everything before it is durable.
     pub(crate) async fn start_commands(&mut self) -> Result<(), Halt> {
+        self.open_callbacks().await?;
         self.open_waits();
         self.receive().await?;
         if self.ink.is_full() {
@@ -55,10 +56,9 @@ impl Driver {
                 Work::Child(_) => self.start_child(id),
                 Work::Enter { .. } => self.start_enter(id),
                 Work::Leave { .. } => self.start_leave(id),
-                // The code goes on with its token, and may ask for more: that is planned, and waits
-                // for what is not durable yet, like everything else.
-                Work::Callback => return self.open_callback(id).await,
-                Work::Sleep { .. } | Work::Wait { .. } => unreachable!("these only wait"),
+                Work::Callback | Work::Sleep { .. } | Work::Wait { .. } => {
+                    unreachable!("these were opened before")
+                }
             }
         }
         Ok(())

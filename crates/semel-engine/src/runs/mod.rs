@@ -153,7 +153,6 @@ impl Engine {
             Admitted::In(writes) => (run, writes),
             Admitted::Queued(gate, writes) => {
                 let queued = run::queue(&run, &gate).map_err(Error::from)?;
-                let queued = queued.expect("a new run stands nowhere");
                 (Run { version: run.version, ..queued }, writes)
             }
             Admitted::Taken(Mode::Coalesce, other) => {
@@ -258,7 +257,7 @@ impl Engine {
         gate: &str,
         mut writes: Vec<Write>,
     ) -> Result<(), Error> {
-        let Some(queued) = run::queue(run, gate)? else { return Ok(()) };
+        let queued = run::queue(run, gate)?;
         writes.push(Write::run(&queued, &self.store().ground().now));
         match self.commit(Batch { writes: writes.into() }).await {
             Ok(()) | Err(Stopped::Stale(_)) => Ok(()),

@@ -12,4 +12,6 @@ mod quarantine;
 mod retention;
 mod retry;
 mod run_retention;
+mod schedule_lives;
+mod schedules;
 mod transaction;

@@ -3,5 +3,6 @@
 mod kit;
 mod outbox;
 mod outbox_sql;
+mod schedules;
 mod transaction;
 mod within;

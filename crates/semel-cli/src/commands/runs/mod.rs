@@ -149,7 +149,7 @@ async fn start(place: &Place, options: &args::RunStart, printer: &Printer) -> Re
     Ok(())
 }
 
-fn read_input(file: &Path) -> Result<String, Failed> {
+pub(super) fn read_input(file: &Path) -> Result<String, Failed> {
     let mut text = String::new();
     let read = match file == Path::new("-") {
         true => std::io::stdin().take(READ_MAX).read_to_string(&mut text),
