@@ -13,7 +13,8 @@ pub struct Policy {
     /// Runs of the workflow that may be under way at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u32>,
-    /// Runs that touch the same thing, named by members of the input: `{customer}`.
+    /// Runs that touch the same thing, named by members of the input: `{customer}`; an input that
+    /// is one text or number itself is `{.}`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyPolicy>,
 }
@@ -115,7 +116,10 @@ fn fill(template: &str, input: &Json) -> Result<String, PolicyInvalid> {
         .map_err(|error| PolicyInvalid(format!("the input: {error}")))?;
     let mut key = template.to_owned();
     for name in places(template)? {
-        let found = name.split('.').try_fold(&value, |value, member| value.get(member));
+        let found = match name {
+            "." => Some(&value),
+            _ => name.split('.').try_fold(&value, |value, member| value.get(member)),
+        };
         let text = match found {
             Some(Value::String(text)) if !text.trim().is_empty() => text.clone(),
             Some(Value::Number(number)) => number.to_string(),

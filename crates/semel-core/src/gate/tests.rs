@@ -25,6 +25,15 @@ fn two_keys_are_never_one_by_their_separator() {
 }
 
 #[test]
+fn an_input_that_is_one_value_can_be_the_key() {
+    let policy = keyed("{.}", Mode::Queue);
+    let gate = |text: &str| policy.passes("w", &json(text)).map(|mut passes| passes.remove(0).gate);
+    assert_eq!(gate(r#""c-1""#), Ok("w/c-1".into()));
+    assert_eq!(gate("7"), Ok("w/7".into()));
+    assert!(gate(r#"{"a":1}"#).is_err(), "of several members none is the key");
+}
+
+#[test]
 fn what_names_nothing_is_refused() {
     for (template, input) in [
         ("{a}", r#"{"b":1}"#),

@@ -267,7 +267,12 @@ impl Engine {
 
     /// Where and on which release a run starts.
     async fn pin(&self, ask: &Start) -> Result<Pinned, Error> {
-        let known = self.releases_of(ask.namespace.as_str(), ask.workflow.as_str()).await?;
+        let (place, workflow) = (ask.namespace.as_str(), ask.workflow.as_str());
+        let mut known = self.releases_of(place, workflow).await?;
+        if ask.release.as_ref().is_some_and(|name| known.find(name).is_none()) {
+            // Somebody may have offered it a moment ago.
+            known = self.releases_now(place, workflow).await?;
+        }
         let namespace = ask.namespace.clone();
         let Some(name) = &ask.release else {
             let live = known.live.as_ref().filter(|_| !namespace.is_draft());

@@ -58,8 +58,18 @@ impl Engine {
         {
             return Ok(releases.clone());
         }
-        let kept = self.kept::<Releases>(&live(namespace), KIND, workflow).await?;
-        Ok(self.learn(lane, kept.content))
+        self.releases_now(namespace, workflow).await
+    }
+
+    /// The releases of a workflow, as they are.
+    pub(crate) async fn releases_now(
+        &self,
+        namespace: &str,
+        workflow: &str,
+    ) -> Result<Arc<Releases>, Error> {
+        let namespace = live(namespace);
+        let kept = self.kept::<Releases>(&namespace, KIND, workflow).await?;
+        Ok(self.learn(run::lane(&namespace, workflow), kept.content))
     }
 
     fn learn(&self, lane: String, releases: Releases) -> Arc<Releases> {
@@ -79,8 +89,9 @@ impl Engine {
         release.is_none_or(|release| release.draft)
     }
 
-    /// Says what this process offers, and hears what is live.
-    pub(crate) async fn announce(&self) -> Result<(), Error> {
+    /// Says what this process offers, and hears what is live. It is done by itself; whoever starts
+    /// runs right after an offer calls it first, so that they start on what was offered.
+    pub async fn announce(&self) -> Result<(), Error> {
         for (lane, offer) in self.inner.dispatch.offers() {
             let Some((namespace, workflow)) = lane.split_once('/') else { continue };
             if live(namespace) != namespace {
