@@ -17,8 +17,11 @@ pub mod retry;
 pub mod time;
 
 pub mod effect;
+pub mod entity;
+pub mod gate;
 pub mod journal;
 pub mod record;
+pub mod release;
 pub mod run;
 pub mod schedule;
 pub mod verify;

@@ -63,6 +63,14 @@ pub const JOURNAL_ENTRIES_MAX: u64 = 100_000;
 pub const INBOX_MAX: usize = 1_000;
 /// Runs that wait for one effect, beyond which a run looks for itself once a minute.
 pub const WAITERS_MAX: usize = 1_000;
+/// After how long it is asked whether a callback is still of use to anybody.
+pub const CALLBACK_MS: u64 = 90 * DAY_MS;
+/// Releases of one workflow that are remembered: each change of its source may be one.
+pub const RELEASES_MAX: usize = 200;
+/// After how long without a word from any worker a release counts as gone, in milliseconds.
+pub const RELEASE_GONE_MS: i64 = 60_000;
+/// Runs that pass one gate at once: they are listed in one record, rewritten with each of them.
+pub const SLOTS_MAX: u32 = 1_000;
 /// Runs that one worker advances at once: each holds its code's state in memory.
 pub const RUNS_HELD_MAX: usize = 1_000;
 /// Polls of a body without an answer from outside: beyond them it does not end by itself.

@@ -6,6 +6,7 @@ use semel_core::effect::Refusal;
 use semel_core::journal::{Fault, Raised};
 use semel_core::json::{Json, JsonInvalid};
 use semel_core::key::{KeyInvalid, NameInvalid};
+use semel_core::time::format_duration_ms;
 use semel_core::{run, schedule};
 use semel_store::StoreError;
 use semel_store::sqlite::TransactionError;
@@ -38,6 +39,11 @@ impl Error {
 
     pub(crate) fn exhausted(code: Code, detail: impl Into<String>) -> Error {
         Error { is_exhausted: true, ..Error::new(code, detail) }
+    }
+
+    pub(crate) fn rate_limited(action: &str, wait_ms: u64) -> Error {
+        let text = format!("the rate of {action} is used up for {}", format_duration_ms(wait_ms));
+        Error { retry_after_ms: Some(wait_ms), ..Error::new(Code::RateLimited, text) }
     }
 
     pub(crate) fn undone(receipt: Json, undo: Json) -> Error {

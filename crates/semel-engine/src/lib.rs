@@ -6,6 +6,7 @@
 //! truth, and the rule decides again.
 
 mod call;
+mod cards;
 mod chance;
 mod commit;
 mod effects;
@@ -13,6 +14,7 @@ mod error;
 mod flights;
 mod job;
 mod outbox;
+mod rates;
 mod recall;
 mod runs;
 mod schedules;
@@ -24,7 +26,7 @@ pub use error::Error;
 pub use job::Handler;
 pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
-    StepFault, StepFn, Work,
+    StepFault, StepFn, Undo, Work, callback_signal,
 };
 pub use schedules::{SchedulePage, Scheduled};
 
@@ -39,7 +41,7 @@ use tokio::sync::Notify;
 
 use chance::Chance;
 use flights::Flights;
-use runs::Dispatch;
+use runs::{Dispatch, Known};
 
 /// The engine on one store, in this process. Cheap to clone.
 #[derive(Clone)]
@@ -75,6 +77,7 @@ struct Inner {
     /// Handlers that were all busy have room again.
     freed: Arc<Notify>,
     dispatch: Arc<Dispatch>,
+    releases: Known,
 }
 
 /// A store that is a database in which user code may have rows, too.
@@ -122,6 +125,7 @@ impl Engine {
             registered: Arc::default(),
             freed: Arc::default(),
             dispatch: Arc::default(),
+            releases: Known::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
     }

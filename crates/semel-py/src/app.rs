@@ -209,7 +209,7 @@ impl App {
         let semel = self.semel()?;
         let _inside = runtime()?.enter();
         let body = body::body(inbox.mailbox(), workflow.to_owned());
-        semel.engine().offer(self.namespace.as_str(), workflow, Offer { body, release });
+        semel.engine().offer(self.namespace.as_str(), workflow, Offer::new(body, release));
         Ok(())
     }
 

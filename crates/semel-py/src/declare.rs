@@ -132,6 +132,7 @@ impl Declaration {
             run: None,
             approval: None,
             undoes: None,
+            rate: None,
             guard: None,
         })
     }

@@ -129,7 +129,7 @@ impl RunPort {
         let look = look.map(Arc::new);
         let doer = doer(self.mailbox.clone(), Arc::new(send), look, declaration.abort);
         let on_doubt = if declaration.goes_on { OnDoubt::Continue } else { OnDoubt::Wait };
-        let work = Work::Effect { call: Box::new(call), doer, on_doubt };
+        let work = Work::Effect { call: Box::new(call), doer, on_doubt, undo: None };
         self.issue(waiter, self.port.command(id, what, work));
         Ok(())
     }

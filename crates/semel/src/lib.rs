@@ -65,7 +65,7 @@ mod schedule;
 mod transaction;
 mod worker;
 
-pub use context::{Context, Step};
+pub use context::{Callback, Child, Context, Entity, Step};
 pub use effect::Effect;
 pub use failure::{Failure, NotApplied, Refused};
 pub use handler::Handler;
@@ -76,6 +76,7 @@ pub use transaction::Transaction;
 pub use worker::{Worker, Working};
 
 pub use semel_core::code::Code;
+pub use semel_core::gate::Mode;
 pub use semel_core::journal::Raised;
 pub use semel_core::json::Json;
 pub use semel_core::key::{Action, Address, IntoKey, Key, Namespace};

@@ -36,6 +36,11 @@ impl Semel {
         Ok(Semel { namespace: Namespace::new(name)?, ..self.clone() })
     }
 
+    /// The same ledger, in the draft twin of the namespace: its effects and runs are others.
+    pub fn draft(&self) -> Semel {
+        Semel { namespace: self.namespace.draft(), ..self.clone() }
+    }
+
     /// The namespace it works in.
     pub fn namespace_of(&self) -> &Namespace {
         &self.namespace
@@ -54,6 +59,16 @@ impl Semel {
     /// A run by its id.
     pub fn run(&self, id: &str) -> RunHandle {
         RunHandle::new(self, id)
+    }
+
+    /// Answers a callback by its token. The first answer stands; the same one again changes nothing,
+    /// another one is told so.
+    pub async fn call_back<T: serde::Serialize + ?Sized>(
+        &self,
+        token: &str,
+        payload: &T,
+    ) -> Result<semel_engine::Signalled, Error> {
+        self.engine.call_back(token, semel_core::json::Json::of(payload)?).await
     }
 
     /// A schedule by its name: to put it, look at it, stop it or remove it.

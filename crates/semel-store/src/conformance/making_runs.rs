@@ -27,6 +27,10 @@ pub fn run_of(workflow: &str, key: &str, number: i64, ground: &Ground) -> Run {
         number,
         window_ms: HOUR_MS,
         deadline_ms: None,
+        release: None,
+        strict: false,
+        passes: Vec::new(),
+        parent: None,
     };
     run::start(&start, &ground.now)
 }

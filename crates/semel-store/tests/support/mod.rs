@@ -3,8 +3,10 @@
 
 pub(crate) mod chance;
 pub(crate) mod child;
+pub(crate) mod deck;
 pub(crate) mod history;
 pub(crate) mod server;
+pub(crate) mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,11 +1,16 @@
 //! Durable runs through the SDK, on real SQLite files.
 
 mod basics;
+mod children;
 mod common;
 mod doubts;
+mod entities;
 mod failing;
+mod limits;
+mod releases;
 mod replay;
 mod rows;
+mod sagas;
 mod schedules;
 mod together;
 mod values;
