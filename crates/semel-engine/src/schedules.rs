@@ -213,6 +213,8 @@ impl Engine {
             input: content.input.clone(),
             window_ms: content.window_ms,
             deadline_ms: None,
+            release: None,
+            parent: None,
         };
         match self.start_run(ask).await {
             Ok(_) => Ok(schedule::Start { tick, refused: None }),

@@ -178,6 +178,8 @@ async fn a_refused_start_is_on_the_card_and_blocks_nobody() {
         input: Json::of("by hand").unwrap(),
         window_ms: limits::WINDOW_MS,
         deadline_ms: None,
+        release: None,
+        parent: None,
     };
     engine.start_run(ask).await.expect("a run");
     clock.advance_ms(2 * MINUTE);
