@@ -65,6 +65,9 @@ pub(crate) enum Command {
     /// Look at effects and settle doubts
     #[command(subcommand)]
     Effects(Effects),
+    /// See what waits for a person, and decide
+    #[command(subcommand)]
+    Approvals(Approvals),
     /// See what a store that went back in time may have lost, and end its quarantine
     #[command(subcommand)]
     Quarantine(Quarantine),
@@ -315,6 +318,49 @@ pub(crate) struct Person {
     /// The version you looked at, from `show`
     #[arg(long)]
     pub(crate) version: u64,
+    /// Who decides
+    #[arg(long, env = "USER")]
+    pub(crate) actor: String,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Approvals {
+    /// List what waits for a decision, newest first
+    Ls(ApprovalLs),
+    /// Show what exactly would be sent where, and what is asked
+    Show {
+        /// ACTION/KEY
+        effect: String,
+    },
+    /// Let it be sent, exactly as it is shown
+    Approve(Judgement),
+    /// Never send it
+    Deny(Judgement),
+    /// Not like this: its author may change it, under a new version of the key
+    Return(Judgement),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ApprovalLs {
+    #[arg(long)]
+    pub(crate) action: Option<String>,
+    #[arg(long, default_value_t = 50)]
+    pub(crate) limit: usize,
+    /// Go on after this cursor, from `next` of the page before
+    #[arg(long)]
+    pub(crate) after: Option<i64>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Judgement {
+    /// ACTION/KEY
+    pub(crate) effect: String,
+    /// Why, for the record and the author; deny and return need one
+    #[arg(long, default_value = "")]
+    pub(crate) note: String,
+    /// What you looked at, from `show`; without it you decide on what this command prints
+    #[arg(long)]
+    pub(crate) digest: Option<String>,
     /// Who decides
     #[arg(long, env = "USER")]
     pub(crate) actor: String,

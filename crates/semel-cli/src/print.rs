@@ -114,7 +114,10 @@ impl Printer {
     }
 }
 
-/// Text from outside, safe to show: control characters could move the cursor or change colours.
+/// Text from outside, safe to show: control characters could move the cursor or change colours, and
+/// marks of direction let a payload read otherwise than it is.
 pub(crate) fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    let is_turned = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shown = |c: char| if c.is_control() || is_turned(c) { '\u{fffd}' } else { c };
+    text.chars().map(shown).collect()
 }

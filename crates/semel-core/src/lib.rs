@@ -20,6 +20,7 @@ pub mod effect;
 pub mod entity;
 pub mod gate;
 pub mod journal;
+pub mod notice;
 pub mod record;
 pub mod release;
 pub mod run;

@@ -55,6 +55,10 @@ pub const RAISED_ARGS_BYTES_MAX: usize = 16 * 1024;
 pub const RAISED_KIND_BYTES_MAX: usize = 500;
 /// What a wait says to operators: it lies in the row of its run, which is rewritten often.
 pub const NOTE_BYTES_MAX: usize = 16 * 1024;
+/// An input that is shown in a notice: what fits into a mail and a chat.
+pub const NOTICE_INPUT_BYTES_MAX: usize = 64 * 1024;
+/// How often people's occasions are looked for.
+pub const NOTICE_LOOK_MS: u64 = 5_000;
 /// Commands of one run that may be open at once: each is a task or a row while it lasts.
 pub const COMMANDS_OPEN_MAX: usize = 1_000;
 /// Entries of one journal: replay reads them all. A longer loop belongs into several runs.

@@ -230,6 +230,9 @@ pub struct Approval {
     /// There is nothing to send: the answer is the receipt.
     #[serde(default, skip_serializing_if = "is_false")]
     pub only: bool,
+    /// How many attempts there were before it was asked: they needed no answer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub after: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judgement: Option<Judgement>,
 }

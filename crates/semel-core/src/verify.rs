@@ -3,9 +3,10 @@
 
 use crate::derive;
 use crate::effect::State;
+use crate::effect::approve::digest_under;
 use crate::journal::{Ending, Event};
 use crate::limits;
-use crate::record::{Attempt, By, Effect, Kind, Outcome, Verdict};
+use crate::record::{Answer, Attempt, By, Effect, Kind, Outcome, Verdict};
 use crate::run::{How, On, Run, Wait};
 use crate::time::Moment;
 
@@ -65,10 +66,34 @@ pub fn check(effect: &Effect, now: &Moment) -> Vec<Violation> {
     );
     demand(state != State::Void || proven(effect), "I8", "void after a send");
     let settled = matches!(state, State::Done | State::Failed | State::Void);
-    demand(settled == effect.settled.is_some(), "I6", "the time it was settled does not fit");
+    // Time alone has answered a question, and nobody has written that down yet.
+    let is_silent = effect.silence(now).is_some() && state == State::Failed;
+    let is_noted = effect.settled.is_some() || is_silent;
+    demand(settled == is_noted, "I6", "the time it was settled does not fit");
     demand(before_horizon(effect), "I19", "a send at or after the native_key horizon");
     demand(alarmed(effect), "I6", "two different receipts without an alarm");
+    demand(sent_as_approved(effect), "I17", "sent, but not approved as it was sent");
+    demand(judged_by_another(effect), "I16", "decided by whoever asked, against four eyes");
     found
+}
+
+/// Every send since a person was asked had a yes, to exactly what was sent.
+fn sent_as_approved(effect: &Effect) -> bool {
+    let (Some(approval), Some(plan)) = (&effect.approval, &effect.plan) else { return true };
+    let action = effect.address.action.as_str();
+    let is_yes = approval.judgement.as_ref().is_some_and(|one| one.answer == Answer::Approved);
+    let sends = effect.attempts.iter().skip(approval.after as usize);
+    sends.filter(|attempt| attempt.kind == Kind::Send).all(|attempt| {
+        is_yes && digest_under(action, &attempt.contract, &plan.input) == approval.digest
+    })
+}
+
+fn judged_by_another(effect: &Effect) -> bool {
+    let approval = effect.approval.as_ref();
+    let judged = approval.and_then(|approval| Some((approval, approval.judgement.as_ref()?)));
+    judged.is_none_or(|(approval, given)| {
+        given.answer == Answer::Expired || !approval.is_own(&given.actor)
+    })
 }
 
 fn rises(effect: &Effect) -> bool {

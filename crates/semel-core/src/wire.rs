@@ -6,7 +6,8 @@ use crate::derive;
 use crate::effect::State;
 use crate::json::Json;
 use crate::record::{
-    Alarm, AlarmKind, Attempt, By, Contract, Decision, Effect, End, Kind, Outcome, Verdict,
+    Alarm, AlarmKind, Approval, Attempt, By, Contract, Decision, Effect, End, Kind, Outcome,
+    Verdict,
 };
 use crate::time::{Moment, Wall, format_duration_ms};
 
@@ -44,6 +45,8 @@ pub struct EffectView {
     pub replay_window: Option<String>,
     pub overdue: bool,
     pub disputed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<ApprovalView>,
     pub attempts: Vec<AttemptView>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub decisions: Vec<DecisionView>,
@@ -83,6 +86,34 @@ pub struct AttemptView {
     pub key_not_used: bool,
 }
 
+/// The question to a person, and its answer.
+#[derive(Clone, Debug, Serialize)]
+pub struct ApprovalView {
+    /// Nobody has answered yet, and nothing is sent before.
+    pub held: bool,
+    /// Names what is approved: to be given back with the answer.
+    pub digest: String,
+    pub asked_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requester: Option<String>,
+    pub four_eyes: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// A mere question: there is nothing to send.
+    pub only: bool,
+    /// `approved`, `denied`, `returned` or `expired`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answered_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_note: Option<String>,
+}
+
 /// What a person decided.
 #[derive(Clone, Debug, Serialize)]
 pub struct DecisionView {
@@ -107,7 +138,10 @@ pub fn effect_view(effect: &Effect, now: &Moment) -> EffectView {
     let state = effect.state(now);
     let plan = effect.plan.as_ref();
     let address = &effect.address;
-    let failure = (state == State::Failed).then(|| effect.failure().unwrap_or_default().to_owned());
+    let failure = (state == State::Failed).then(|| {
+        let silence = || effect.judgement(now).map(|answer| answer.note);
+        effect.failure().map(str::to_owned).or_else(silence).unwrap_or_default()
+    });
     EffectView {
         id: derive::effect_id(address, effect.generation).to_string(),
         namespace: address.namespace.as_str().to_owned(),
@@ -129,6 +163,7 @@ pub fn effect_view(effect: &Effect, now: &Moment) -> EffectView {
         replay_window: plan.map(|plan| format_duration_ms(plan.terms.window_ms)),
         overdue: effect.attempts.iter().any(|attempt| attempt.is_overdue(now)),
         disputed: effect.is_disputed(),
+        approval: effect.approval.as_ref().map(|approval| approval_view(approval, effect, now)),
         attempts: effect.attempts.iter().map(|attempt| attempt_view(attempt, now)).collect(),
         decisions: effect.decisions.iter().map(decision_view).collect(),
         alarms: effect.alarms.iter().map(alarm_view).collect(),
@@ -189,6 +224,24 @@ fn attempt_view(attempt: &Attempt, now: &Moment) -> AttemptView {
         reason: proof.or_else(|| attempt.doubt.as_ref().map(|doubt| doubt.reason.clone())),
         doubted_at: attempt.doubt.as_ref().map(|doubt| rfc3339(doubt.at)),
         key_not_used: attempt.doubt.as_ref().is_some_and(|doubt| doubt.key_not_used),
+    }
+}
+
+fn approval_view(approval: &Approval, effect: &Effect, now: &Moment) -> ApprovalView {
+    let answer = effect.judgement(now);
+    ApprovalView {
+        held: effect.is_held(now),
+        digest: approval.digest.clone(),
+        asked_at: rfc3339(approval.asked),
+        expires_at: approval.expires.map(|at| rfc3339(at.0)),
+        requester: approval.requester.clone(),
+        four_eyes: approval.four_eyes,
+        note: approval.note.clone(),
+        only: approval.only,
+        answer: answer.as_ref().map(|given| given.answer.as_str()),
+        answered_by: answer.as_ref().map(|given| given.actor.clone()),
+        answered_at: answer.as_ref().map(|given| rfc3339(given.at)),
+        answer_note: answer.map(|given| given.note),
     }
 }
 

@@ -108,7 +108,7 @@ impl Engine {
             None => effect,
             Some(lapsed) => match self.write(&lapsed, &ground).await {
                 Ok(()) => {
-                    tracing::warn!(effect = %lapsed.address, "an attempt lapsed: in doubt");
+                    tell_lapse(&lapsed, lapsed.state(&ground.now));
                     lapsed
                 }
                 // Somebody else is at it.
@@ -242,6 +242,15 @@ impl Engine {
         };
         // Whoever changed the row meanwhile has the last word; the next sweep looks again.
         self.commit(write.into()).await.is_ok()
+    }
+}
+
+fn tell_lapse(effect: &Effect, state: State) {
+    let effect = &effect.address;
+    match state {
+        State::InDoubt => tracing::warn!(%effect, "an attempt lapsed: in doubt"),
+        State::Failed => tracing::warn!(%effect, "nobody decided in time: not approved"),
+        State::Planned | State::Pending | State::Done | State::Void | State::Expired => {}
     }
 }
 

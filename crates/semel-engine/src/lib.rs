@@ -5,6 +5,7 @@
 //! commits the decision with a guard, and acts only when that is durable; a failed guard brings the
 //! truth, and the rule decides again.
 
+mod approvals;
 mod call;
 mod cards;
 mod chance;
@@ -13,6 +14,7 @@ mod effects;
 mod error;
 mod flights;
 mod job;
+mod notify;
 mod outbox;
 mod rates;
 mod recall;
@@ -20,10 +22,12 @@ mod runs;
 mod schedules;
 mod transaction;
 
+pub use approvals::Decided;
 pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
 pub use job::Handler;
+pub use notify::Told;
 pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
     StepFault, StepFn, Undo, Work, callback_signal,

@@ -18,7 +18,7 @@ use semel_engine::{Exhausted, Pending, Port, StepFault, StepFn, Work, callback_s
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Code, Effect, Error, Failure, Semel, Start, millis};
+use crate::{Code, Effect, Error, Failure, Question, Semel, Start, UserWait, millis};
 
 /// A run, as its own code sees it. Cheap to clone.
 ///
@@ -124,11 +124,35 @@ impl Context {
         payload.map(|payload| read(&payload)).transpose()
     }
 
+    /// Asks a person for their word, with nothing to send. Who, when and what they said comes back;
+    /// a no is an error with its code.
+    pub fn approve<T: Serialize + ?Sized>(&self, name: &str, payload: &T) -> Question<'_> {
+        Question::new(self.effect(name).input(payload))
+    }
+
+    /// Waits for what a person says: it is sent as a signal of this name.
+    pub fn wait_for_user<T>(&self, name: &str, prompt: &str) -> UserWait<'_, T> {
+        UserWait::new(self, name, prompt)
+    }
+
     fn wait(&self, name: &str, timeout_ms: Option<u64>) -> Pending {
+        self.wait_saying(name, timeout_ms, None)
+    }
+
+    pub(crate) fn wait_noted(
+        &self,
+        name: &str,
+        timeout: Option<Duration>,
+        note: Json,
+    ) -> Result<Pending, Error> {
+        Ok(self.wait_saying(name, timeout.map(bounded).transpose()?, Some(note)))
+    }
+
+    fn wait_saying(&self, name: &str, timeout_ms: Option<u64>, note: Option<Json>) -> Pending {
         let id = self.port.next_id(&format!("signal {name}"));
         let name = name.to_owned();
         let what = format!("signal {name}");
-        self.port.command(id, what, Work::Wait { name, timeout_ms, note: None })
+        self.port.command(id, what, Work::Wait { name, timeout_ms, note })
     }
 
     /// Waits for all, at once. The results are in the order of the futures.
@@ -382,7 +406,7 @@ where
     })
 }
 
-fn read<T: DeserializeOwned>(value: &Json) -> Result<T, Error> {
+pub(crate) fn read<T: DeserializeOwned>(value: &Json) -> Result<T, Error> {
     let unfit =
         |error| Error::new(Code::ReceiptMismatch, format!("the value has another shape: {error}"));
     serde_json::from_str(value.text()).map_err(unfit)

@@ -19,7 +19,7 @@ use semel_engine::{Call, Doer, Error, Intent, Looked, OnDoubt, Port, Sent, Undo,
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Code, Failure, Semel, millis};
+use crate::{Approval, Code, Failure, Semel, millis};
 
 type LookFn = Box<dyn Fn(Intent) -> futures::BoxFuture<Looked> + Send + Sync>;
 
@@ -227,6 +227,19 @@ impl<'a> Effect<'a> {
             Ok(Undo { call: Box::new(call), doer, receipt_as: "receipt".to_owned() })
         }));
         self
+    }
+
+    /// A person decides on exactly this before it is sent. Outside a run the call is refused with
+    /// `held` until then; a run waits. A no is an error with its code.
+    pub fn approval(mut self, approval: Approval) -> Self {
+        self.approval = Some(approval.ask);
+        self
+    }
+
+    /// The run and the step that this is.
+    pub(crate) fn place_name(&self) -> (String, String) {
+        let place = self.place.as_ref().expect("only a run asks");
+        (place.port.facts().run_id.clone(), place.id.clone())
     }
 
     /// How to find out whether it happened: returns every object found under our reference.

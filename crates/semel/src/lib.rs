@@ -54,25 +54,33 @@
 
 #![warn(missing_docs)]
 
+mod approval;
 pub mod classify;
 mod context;
 mod effect;
 mod failure;
 mod handler;
+#[cfg(feature = "notify")]
+mod notify;
 mod open;
 mod run;
 mod schedule;
 mod transaction;
+mod user;
 mod worker;
 
+pub use approval::{Approval, Approvals, Approved, Asked, Decided, Question};
 pub use context::{Callback, Child, Context, Entity, Step};
 pub use effect::Effect;
 pub use failure::{Failure, NotApplied, Refused};
 pub use handler::Handler;
+#[cfg(feature = "notify")]
+pub use notify::Notifier;
 pub use open::Semel;
 pub use run::{RunHandle, Start};
 pub use schedule::Schedule;
 pub use transaction::Transaction;
+pub use user::UserWait;
 pub use worker::{Worker, Working};
 
 pub use semel_core::code::Code;
@@ -81,7 +89,7 @@ pub use semel_core::journal::Raised;
 pub use semel_core::json::Json;
 pub use semel_core::key::{Action, Address, IntoKey, Key, Namespace};
 pub use semel_core::recipes as keys;
-pub use semel_core::record::Contract;
+pub use semel_core::record::{Answer, Contract, Judgement};
 pub use semel_core::retry::Retry;
 pub use semel_core::run::{Run, State as RunState};
 pub use semel_core::schedule::CatchUp;

@@ -6,7 +6,7 @@ use semel_core::record;
 use semel_engine::{Engine, Error, WeakEngine};
 use semel_store::{Access, Clock, Opened};
 
-use crate::{Effect, Handler, RunHandle, Schedule, Start, Transaction, Worker};
+use crate::{Approvals, Effect, Handler, RunHandle, Schedule, Start, Transaction, Worker};
 
 /// A ledger, opened. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
@@ -89,6 +89,11 @@ impl Semel {
     /// Registers the code that attends to due effects of an action in this process.
     pub fn handler(&self, action: &str) -> Handler<'_> {
         Handler::new(self, action)
+    }
+
+    /// What waits for people's decisions, to see it and to decide.
+    pub fn approvals(&self) -> Approvals<'_> {
+        Approvals::new(self)
     }
 
     /// What the ledger knows of an effect; `None` when it was never begun.

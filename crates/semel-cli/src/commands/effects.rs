@@ -4,7 +4,7 @@ use semel::Json;
 use semel_core::effect::{Person, Resolution, State};
 use semel_core::record::Effect;
 use semel_core::time::Moment;
-use semel_core::wire::{AttemptView, EffectView, effect_view};
+use semel_core::wire::{ApprovalView, AttemptView, EffectView, effect_view};
 use semel_store::Query;
 use serde_json::json;
 
@@ -88,6 +88,9 @@ fn note(view: &EffectView) -> String {
     if view.overdue {
         notes.push("overdue");
     }
+    if view.approval.as_ref().is_some_and(|approval| approval.held) {
+        notes.push("held");
+    }
     notes.join(", ")
 }
 
@@ -156,6 +159,9 @@ pub(crate) fn print_effect(effect: &Effect, now: &Moment, printer: &Printer) -> 
     if let Some(receipt) = &view.receipt {
         field("receipt", receipt.text());
     }
+    if let Some(approval) = &view.approval {
+        field("approval", &approval_line(approval));
+    }
     view.warnings.iter().for_each(|warning| field("warning", warning));
     view.attempts.iter().for_each(|attempt| field("attempt", &attempt_line(attempt)));
     for decision in &view.decisions {
@@ -182,6 +188,22 @@ pub(crate) fn print_effect(effect: &Effect, now: &Moment, printer: &Printer) -> 
         command("--retry");
     }
     Ok(())
+}
+
+/// Where the question to a person stands, in one line.
+pub(super) fn approval_line(approval: &ApprovalView) -> String {
+    let note = |note: &str| if note.is_empty() { String::new() } else { format!(": {note}") };
+    match (approval.answer, &approval.answered_by, &approval.answered_at) {
+        (Some(answer), Some(by), Some(at)) => {
+            let said = note(approval.answer_note.as_deref().unwrap_or_default());
+            format!("{answer} by {by} at {at}{said}")
+        }
+        _ if approval.held => {
+            let expires = approval.expires_at.as_ref().map(|at| format!(", until {at}"));
+            format!("waits for a person{}; see `semel approvals`", expires.unwrap_or_default())
+        }
+        _ => "a person will be asked when it is begun".to_owned(),
+    }
 }
 
 pub(super) fn attempt_line(attempt: &AttemptView) -> String {

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod approvals;
 pub(crate) mod bench;
 mod doctor;
 mod effects;
@@ -49,6 +50,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         }
         Command::Effects(Effects::Void(options)) => effects::void(&place, &options, printer).await,
         Command::Effects(Effects::Import(options)) => import::run(&place, &options, printer).await,
+        Command::Approvals(command) => approvals::run(&place, command, printer).await,
         Command::Quarantine(Quarantine::Show(options)) => {
             quarantine::show(&place, &options, printer).await
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use semel::{Action, Address, Key, Namespace, Semel};
+use semel::{Action, Address, Key, Namespace, Notifier, Semel};
 use semel_core::derive;
 use semel_engine::Engine;
 use semel_store::{Access, Clock, Opened, Upkeep};
@@ -53,9 +53,13 @@ impl Place {
         Ok(Engine::on(&self.open_existing().await?, "semel")?)
     }
 
-    /// Everything, to work.
+    /// Everything, to work. People are told where the environment says.
     pub(crate) async fn semel(&self) -> Result<Semel, Failed> {
-        Ok(Semel::open(&self.store).await?.namespace(&self.namespace)?)
+        let semel = Semel::open(&self.store).await?.namespace(&self.namespace)?;
+        if let Some(notifier) = notifier()? {
+            semel.notify(notifier)?;
+        }
+        Ok(semel)
     }
 
     /// Reads the id of a run, or WORKFLOW/KEY, the way `runs ls` and `runs show` print it.
@@ -78,4 +82,15 @@ impl Place {
             key: Key::parse(key).map_err(|error| invalid(error.into()))?,
         })
     }
+}
+
+/// Whom the environment says to tell. The address may hold a password, and is never shown.
+fn notifier() -> Result<Option<Notifier>, Failed> {
+    let said = |name: &str| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let Some(address) = said("SEMEL_NOTIFY") else { return Ok(None) };
+    let notifier = Notifier::parse(&address)?;
+    Ok(Some(match said("SEMEL_NOTIFY_SECRET") {
+        None => notifier,
+        Some(secret) => notifier.secret(&secret)?,
+    }))
 }

@@ -1,5 +1,6 @@
 //! The command line, as people and scripts meet it: what is printed where, and how it ends.
 
+mod approvals;
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;

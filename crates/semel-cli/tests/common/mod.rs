@@ -22,7 +22,15 @@ const PATIENCE: Duration = Duration::from_secs(40);
 pub(crate) fn semel() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_semel"));
     command.stdin(Stdio::null());
-    for name in ["SEMEL_STORE", "SEMEL_NAMESPACE", "SEMEL_PYTHON", "RUST_LOG", "NO_COLOR"] {
+    for name in [
+        "SEMEL_STORE",
+        "SEMEL_NAMESPACE",
+        "SEMEL_NOTIFY",
+        "SEMEL_NOTIFY_SECRET",
+        "SEMEL_PYTHON",
+        "RUST_LOG",
+        "NO_COLOR",
+    ] {
         command.env_remove(name);
     }
     command.env("USER", "ada");

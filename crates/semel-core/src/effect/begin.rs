@@ -61,7 +61,7 @@ pub enum Decision {
     Resume(Permit),
     /// Write the effect; it is in doubt from the start.
     Doubt(Box<Effect>),
-    /// Write the effect; it waits for a person from the start.
+    /// Write the effect: a person was asked, or nobody answered in time. Then decide upon that.
     Hold(Box<Effect>),
     Replay(Json),
     /// It was done, and taken back.
@@ -110,10 +110,7 @@ pub fn begin(stored: Option<&Effect>, ask: &Begin, ground: &Ground) -> Result<De
     }
     match state {
         State::Done => done(effect),
-        State::Failed if effect.denial(now).is_some() => {
-            Err(Refusal::Judged(effect.denial(now).expect("just found")))
-        }
-        State::Failed => Ok(Decision::Failed(effect.failure().unwrap_or_default().to_owned())),
+        State::Failed => failed(effect, now),
         State::Pending => Err(Refusal::InProgress {
             retry_after_ms: effect.holder(now).map_or(0, |holder| now.until(holder.lease_until)),
         }),
@@ -139,6 +136,8 @@ pub fn transact(
 ) -> Result<Result<Transaction, Decision>, Refusal> {
     Ok(match begin(stored, ask, ground)? {
         Decision::Arm(effect, permit) => Ok(Transaction { effect: *effect, permit }),
+        // Only rows of the user's are written here: the question is for `begin` to put.
+        Decision::Hold(effect) => return Err(held_back(&effect, &ground.now)),
         other => Err(other),
     })
 }
@@ -176,6 +175,27 @@ fn done(effect: &Effect) -> Result<Decision, Refusal> {
     }
 }
 
+/// A denial is told for what it is. Silence is written down first: told once, it stands, whatever
+/// becomes of the clock.
+fn failed(effect: &Effect, now: &Moment) -> Result<Decision, Refusal> {
+    if let Some(expired) = approve::expire(effect, now) {
+        return Ok(Decision::Hold(Box::new(expired)));
+    }
+    match effect.denial(now) {
+        Some(judgement) => Err(Refusal::Judged(judgement)),
+        None => Ok(Decision::Failed(effect.failure().unwrap_or_default().to_owned())),
+    }
+}
+
+/// What a caller is told while a person has not said yes.
+fn held_back(effect: &Effect, now: &Moment) -> Refusal {
+    if let Some(judgement) = effect.denial(now) {
+        return Refusal::Judged(judgement);
+    }
+    let expires = effect.approval.as_ref().and_then(|approval| approval.expires);
+    Refusal::Held { retry_after_ms: expires.map(|at| at.remaining_ms(now)) }
+}
+
 pub(super) fn fresh(ask: &Begin, ground: &Ground) -> Effect {
     let mut effect = Effect::new(&ask.address, &ground.now);
     effect.workflow.clone_from(&ask.workflow);
@@ -210,10 +230,11 @@ fn wait_for_retry(effect: &Effect, now: &Moment) -> Result<(), Refusal> {
 
 /// Nothing is unknown: send, unless the contract or a quarantine asks for a look first.
 fn start(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Decision, Refusal> {
-    if let Some(decision) = hold(effect, ask, ground)? {
+    // What the store forgot may have been approved and sent: that comes before any question.
+    if let Some(decision) = recover(effect, ask, ground)? {
         return Ok(decision);
     }
-    if let Some(decision) = recover(effect, ask, ground)? {
+    if let Some(decision) = hold(effect, ask, ground)? {
         return Ok(decision);
     }
     let plan = plan(effect, ask)?;
@@ -241,22 +262,32 @@ fn start(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Decision, Refu
 /// caller whose terms make it something else than what was approved asks anew.
 fn hold(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Option<Decision>, Refusal> {
     let now = &ground.now;
-    let asked = match (&effect.approval, &ask.approval) {
-        (None, None) => return Ok(None),
-        (Some(before), None) => approve::Ask::from(before),
-        (_, Some(asked)) => asked.clone(),
-    };
-    asked.check()?;
+    let Some(asked) = question(effect, ask)? else { return Ok(None) };
     let plan = plan(effect, ask)?;
     if effect.is_approved(&plan) {
         return Ok(None);
     }
     if effect.is_held(now) && effect.asks_for(&plan) {
-        let left = |at: crate::journal::At| at.remaining_ms(now);
-        let expires = effect.approval.as_ref().and_then(|approval| approval.expires);
-        return Err(Refusal::Held { retry_after_ms: expires.map(left) });
+        return Err(held_back(effect, now));
     }
     Ok(Some(Decision::Hold(Box::new(approve::held(effect, plan, &asked, now)))))
+}
+
+/// What a person is to be asked, if anything. An effect that somebody asked about stays one to ask
+/// about, and one that is sent never becomes a mere question.
+pub(super) fn question(effect: &Effect, ask: &Begin) -> Result<Option<approve::Ask>, Refusal> {
+    let asked = match (&effect.approval, &ask.approval) {
+        (None, None) => return Ok(None),
+        (Some(before), None) => approve::Ask::from(before),
+        (None, Some(asked)) => asked.clone(),
+        (Some(before), Some(asked)) => asked.clone().no_weaker_than(before),
+    };
+    let was_only = effect.approval.as_ref().is_some_and(|approval| approval.only);
+    if effect.plan.is_some() && was_only != asked.only {
+        return Err(Refusal::InputChanged);
+    }
+    asked.check()?;
+    Ok(Some(asked))
 }
 
 /// In a quarantine the first `begin` of a key assumes an attempt that the store has forgotten, and
@@ -296,10 +327,14 @@ fn settle_doubt(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Decisio
     if changed && !matches!(asked, Contract::Probe { .. }) {
         return Err(Refusal::ContractChanged);
     }
+    // A question about what may have happened already can only be put once that is known.
+    let is_unasked = effect.approval.is_none() && ask.approval.is_some();
+    let is_unapproved = is_unasked || effect.lacks_approval(&plan);
     let obstacle = unknown
         .iter()
         .find_map(|attempt| obstacle(effect, attempt, now))
-        .or_else(|| horizon_passed(effect, &asked, plan.terms.settle_ms, now));
+        .or_else(|| horizon_passed(effect, &asked, plan.terms.settle_ms, now))
+        .or_else(|| is_unapproved.then_some(Why::NeedsPerson));
     // "Exists" on a resend says that somebody's send landed; reading it back says whose.
     let read_back = can_look && asked == Contract::Conditional && last_was_proof(effect);
     let why = match obstacle {
@@ -442,6 +477,10 @@ fn assume(
     let was_in_doubt = effect.attempts.iter().any(|attempt| attempt.is_unknown(now));
     let recovered = quarantine.recovered.min(now.wall);
     next.first_sent = effect.first_sent.filter(|_| was_in_doubt).or(Some(recovered));
+    // Once it is known that it was not sent, a person is asked, whoever comes then.
+    if let (None, Some(asked)) = (&effect.approval, question(effect, ask)?) {
+        next.approval = Some(approve::asked(effect, &plan, &asked, now));
+    }
     next.voided = None;
     next.plan = Some(plan);
     next.attempts.push(attempt);

@@ -4,7 +4,9 @@ use super::{EPOCH_SHIFT, Ground, Refusal, State, short};
 use crate::json::Json;
 use crate::key::Address;
 use crate::limits;
-use crate::record::{Attempt, By, Contract, Decision, Doubt, Effect, End, Kind, Outcome, Verdict};
+use crate::record::{
+    Approval, Attempt, By, Contract, Decision, Doubt, Effect, End, Kind, Outcome, Verdict,
+};
 use crate::time::{Moment, Wall};
 
 /// Who decides, why, and upon which version.
@@ -102,6 +104,7 @@ pub fn supersede(
     new.version = 1;
     new.workflow.clone_from(&effect.workflow);
     new.fence_floor = effect.last_fence();
+    new.approval = effect.approval.as_ref().map(Approval::unasked);
     old.superseded = Some(now.wall);
     Ok((old.sealed(now), new))
 }
@@ -118,8 +121,8 @@ pub fn void(effect: &Effect, person: &Person, now: &Moment) -> Result<Effect, Re
         State::Expired => return Err(Refusal::Expired),
     }
     next.voided = Some(now.wall);
-    // Whoever asks for it again asks a person again.
-    next.approval = None;
+    // Whoever begins it again asks a person again.
+    next.approval = effect.approval.as_ref().map(Approval::unasked);
     Ok(next.sealed(now))
 }
 

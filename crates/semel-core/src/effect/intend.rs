@@ -1,13 +1,13 @@
 //! `intend`: an intent that somebody wrote down, to be acted on later by whoever brings the code.
 
-use super::begin::{fresh, plan};
-use super::{Begin, Ground, Refusal, State};
+use super::begin::{fresh, plan, question};
+use super::{Begin, Ground, Refusal, State, approve};
 use crate::record::Effect;
 
 /// What an intent means for one effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Intended {
-    /// Write the effect: planned, and due at once.
+    /// Write the effect: planned, and due at once unless a person has to approve it first.
     Planned(Box<Effect>),
     /// The ledger knows this intent; whatever has become of it, nothing is added.
     Same,
@@ -42,8 +42,13 @@ pub fn intend(stored: Option<&Effect>, ask: &Begin, ground: &Ground) -> Result<I
 }
 
 fn planned(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Intended, Refusal> {
+    let plan = plan(effect, ask)?;
+    if let Some(asked) = question(effect, ask)? {
+        let held = approve::held(effect, plan, &asked, &ground.now);
+        return Ok(Intended::Planned(Box::new(held)));
+    }
     let mut next = effect.next();
-    next.plan = Some(plan(effect, ask)?);
+    next.plan = Some(plan);
     next.voided = None;
     next.retry_at = None;
     Ok(Intended::Planned(Box::new(next.sealed(&ground.now))))

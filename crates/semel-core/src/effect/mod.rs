@@ -10,7 +10,7 @@ mod sweep;
 #[cfg(test)]
 mod table;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 mod undo;
 mod wait;
 
@@ -385,10 +385,11 @@ impl Effect {
         if self.attempts.iter().any(|attempt| attempt.is_unknown(now)) {
             return State::InDoubt;
         }
-        if self.final_refusal().is_some() || self.denial(now).is_some() {
-            return State::Failed;
+        if self.voided.is_some() {
+            return State::Void;
         }
-        if self.voided.is_some() { State::Void } else { State::Planned }
+        let is_refused = self.final_refusal().is_some() || self.denial(now).is_some();
+        if is_refused { State::Failed } else { State::Planned }
     }
 
     /// The first receipt: it stands for ever.
@@ -405,7 +406,10 @@ impl Effect {
     /// Why it failed, when it did.
     pub fn failure(&self) -> Option<&str> {
         let decided = self.decisions.iter().find(|decision| decision.verdict == Verdict::Failed);
-        let denied = || self.approval.as_ref()?.judgement.as_ref().map(|given| given.note.as_str());
+        let denied = || {
+            let given = self.approval.as_ref()?.judgement.as_ref()?;
+            (given.answer != Answer::Approved).then_some(given.note.as_str())
+        };
         decided
             .map(|decision| decision.reason.as_str())
             .or_else(|| self.final_refusal())
@@ -469,10 +473,11 @@ impl Effect {
     /// When a machine may do something about the doubt; `None` when only a person can.
     fn doubt_due(&self, now: &Moment) -> Option<Steady> {
         let contract = self.plan.as_ref().map(|plan| plan.terms.contract);
+        let can_send = self.plan.as_ref().is_none_or(|plan| !self.lacks_approval(plan));
         let ahead = self.attempts.iter().filter(|attempt| attempt.is_unknown(now));
         let mut due = now.steady;
         for attempt in ahead {
-            let can_resend = begin::obstacle(self, attempt, now).is_none();
+            let can_resend = can_send && begin::obstacle(self, attempt, now).is_none();
             let can_look = matches!(contract, Some(Contract::Probe { .. }));
             if can_look {
                 let after = attempt.settled_after(now);

@@ -1,6 +1,6 @@
 //! What happens to an attempt after it was armed: it is settled, renewed, or its lease is gone.
 
-use super::{Refusal, State, short};
+use super::{Refusal, State, approve, short};
 use crate::json::Json;
 use crate::limits;
 use crate::record::{Alarm, AlarmKind, Attempt, By, Doubt, Effect, End, Kind, Outcome};
@@ -187,8 +187,9 @@ pub fn renew(effect: &Effect, fence: u64, abort: Abort, now: &Moment) -> Result<
 /// Turns lapsed attempts into recorded doubt, and a question that nobody answered in time into an
 /// answer; `None` when there is neither.
 pub fn lapse(effect: &Effect, now: &Moment) -> Option<Effect> {
-    if let Some(expired) = super::approve::expire(effect, now) {
-        return Some(expired);
+    let told = approve::expire(effect, now).or_else(|| approve::count_anew(effect, now));
+    if told.is_some() {
+        return told;
     }
     let mut next = effect.next();
     next.close_lapsed(now).then(|| next.sealed(now))

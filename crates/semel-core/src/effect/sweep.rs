@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::limits;
-use crate::record::Effect;
+use crate::record::{Approval, Effect};
 use crate::time::{Moment, Wall};
 
 /// What retention asks for.
@@ -42,6 +42,8 @@ pub fn sweep(effect: &Effect, now: &Moment) -> Sweep {
             created: effect.created,
             // Fences must still grow, should somebody supersede the tombstone.
             fence_floor: effect.last_fence(),
+            // Should somebody supersede it, a person is asked again.
+            approval: effect.approval.as_ref().map(Approval::unasked),
             superseded: effect.superseded,
             expired: Some(now.wall),
             ..Effect::new(&effect.address, now)

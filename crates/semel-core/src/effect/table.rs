@@ -25,6 +25,9 @@ const SITUATIONS: &[(&str, &str, &str)] = &[
     ("planned exhausted", "native_key attempts=1", "begin; not_applied 1"),
     ("planned generation", "native_key", "begin; receipt 1 \"0\"; supersede"),
     ("planned intended", "native_key", "intend"),
+    ("planned held", "native_key", "begin ask"),
+    ("planned expiring", "native_key", "begin expires=10s"),
+    ("planned approved", "native_key", "begin ask; approve"),
     ("pending once", "at_most_once", "begin; wait 1s"),
     ("pending native", "native_key", "begin; wait 1s"),
     ("pending second", "native_key", "begin; unknown 1; begin; wait 1s"),
@@ -40,6 +43,9 @@ const SITUATIONS: &[(&str, &str, &str)] = &[
     ("done person", "at_most_once", "begin; unknown 1; done \"0\""),
     ("failed proof", "at_most_once", "begin; refused 1"),
     ("failed person", "at_most_once", "begin; unknown 1; failed"),
+    ("failed denied", "native_key", "begin ask; deny"),
+    ("failed returned", "native_key", "begin ask; return"),
+    ("failed unanswered", "native_key", "begin expires=10s; wait 10s; lapse"),
     ("failed disputed", "at_most_once", "begin; unknown 1; failed; receipt 1 \"0\""),
     ("in_doubt once early", "at_most_once", "begin; unknown 1"),
     ("in_doubt once late", "at_most_once", "begin; unknown 1; wait 2m"),
@@ -56,12 +62,13 @@ const SITUATIONS: &[(&str, &str, &str)] = &[
     ("void looked", "probe_first", "begin; not_applied 1; void"),
     ("void generation", "native_key", "begin; receipt 1 \"0\"; supersede; void"),
     ("void intended", "native_key", "intend; void"),
+    ("void held", "native_key", "begin ask; void"),
     ("expired done", "native_key", "begin; receipt 1 \"0\"; wait 30d; sweep"),
 ];
 
 /// The wishes that make sense without a row.
-const FOR_ABSENT: [&str; 5] =
-    ["begin", "begin look", "begin, quarantine", "begin, clock behind", "intend"];
+const FOR_ABSENT: [&str; 6] =
+    ["begin", "begin asking", "begin look", "begin, quarantine", "begin, clock behind", "intend"];
 
 /// All wishes; the file says how it is read.
 const TABLE: &str = include_str!("table.txt");

@@ -9,7 +9,7 @@ use crate::effect::{
 use crate::fingerprint::Rule;
 use crate::json::Json;
 use crate::key::{Action, Address, Key, Namespace};
-use crate::record::{self, Contract, Effect, Kind};
+use crate::record::{self, Answer, Contract, Effect, Kind};
 use crate::time::{Moment, Steady, Wall, format_duration_ms, parse_duration_ms};
 use crate::{effect, verify};
 
@@ -22,7 +22,6 @@ pub(crate) struct Desk {
     quarantine: Option<Quarantine>,
     epoch: u64,
     declared: Declared,
-    pub(crate) approval: approve::Ask,
     calls: u32,
 }
 
@@ -49,7 +48,6 @@ impl Desk {
             quarantine: None,
             epoch: 0,
             declared,
-            approval: approve::Ask::default(),
             calls: 0,
         }
     }
@@ -86,7 +84,9 @@ impl Desk {
             ["state"] => Ok(self.state().to_owned()),
             ["begin", options @ ..] => self.begin(options),
             ["intend", options @ ..] => self.intend(options),
-            ["transact", receipt] => self.transact(receipt),
+            ["transact", receipt] => self.transact(receipt, &[]),
+            ["transact_as", receipt] => self.transact(receipt, &["as=transaction"]),
+            ["missed"] => self.missed(),
             ["wait" | "wall" | "boot" | "clock" | "quarantine" | "restore", ..] => {
                 Ok(self.pass(words))
             }
@@ -104,6 +104,7 @@ impl Desk {
             ["done" | "failed" | "retry" | "supersede" | "void", options @ ..] => {
                 self.decide(words[0], options)
             }
+            ["approve" | "deny" | "return", options @ ..] => self.judge(words[0], options),
             ["import", receipt] => self.import(receipt),
             ["sweep"] => Ok(self.sweep()),
             other => panic!("unknown wish: {other:?}"),
@@ -167,7 +168,15 @@ impl Desk {
         for option in options {
             match option.split_once('=') {
                 None if *option == "look" => ask.can_look = true,
-                None if *option == "ask" => ask.approval = Some(self.approval.clone()),
+                None if *option == "ask" => ask.approval = Some(approve::Ask::default()),
+                None if *option == "only" => question(&mut ask).only = true,
+                Some(("four_eyes", name)) => {
+                    question(&mut ask).four_eyes = true;
+                    question(&mut ask).requester = Some(name.replace('_', " "));
+                }
+                Some(("expires", time)) => {
+                    question(&mut ask).expires_ms = Some(duration(time));
+                }
                 Some(("input", text)) => ask.input = json(text),
                 Some(("counts", names)) => ask.rule = Rule::members(names.split(',')),
                 Some(("key", key)) => ask.downstream_key = Some(key.into()),
@@ -197,8 +206,8 @@ impl Desk {
         }
     }
 
-    fn transact(&mut self, receipt: &str) -> Result<String, Refusal> {
-        let ask = self.ask(&[]);
+    fn transact(&mut self, receipt: &str, options: &[&str]) -> Result<String, Refusal> {
+        let ask = self.ask(options);
         match effect::transact(self.effect(), &ask, &self.ground())? {
             Ok(transaction) => {
                 let done = transaction.done(json(receipt), &self.now);
@@ -299,6 +308,35 @@ impl Desk {
         Ok(self.keep(next))
     }
 
+    /// A person's answer. The digest is that of what stands, or of what stood before.
+    fn judge(&mut self, word: &str, options: &[&str]) -> Result<String, Refusal> {
+        let newest = self.newest();
+        let answer = match word {
+            "approve" => Answer::Approved,
+            "deny" => Answer::Denied,
+            _ => Answer::Returned,
+        };
+        let by = options.iter().find_map(|option| option.strip_prefix("by="));
+        let actor = by.unwrap_or("eve").replace('_', " ").replace("nobody", "");
+        let is_silent = options.contains(&"silent");
+        let reason = if is_silent { String::new() } else { "as agreed".into() };
+        let person = Person { actor, reason, version: newest.version };
+        let shown = newest.approval.as_ref().map(|asked| asked.digest.clone());
+        let digest = match options.contains(&"old_digest") {
+            true => String::new(),
+            false => shown.unwrap_or_default(),
+        };
+        let judged = approve::judge(newest, &person, answer, &digest, &self.now)?;
+        if let Some(effect) = judged.effect {
+            self.keep(effect);
+        }
+        let state = self.state();
+        match judged.is_new {
+            true => Ok(state.to_owned()),
+            false => Ok(format!("{state}, was {}", judged.judgement.answer.as_str())),
+        }
+    }
+
     fn import(&mut self, receipt: &str) -> Result<String, Refusal> {
         let receipt = (receipt != "pending").then(|| json(receipt));
         let created = Wall(self.now.wall.0 - 86_400_000);
@@ -307,6 +345,13 @@ impl Desk {
         let effect = effect::import(&row, &person, &self.now)?;
         self.rows.push(effect);
         Ok(self.state().to_owned())
+    }
+
+    /// A process remembers an attempt that the store has forgotten.
+    fn missed(&mut self) -> Result<String, Refusal> {
+        let person = Person { actor: "semel".into(), reason: "remembered".into(), version: 0 };
+        let next = effect::missed(self.effect(), &address(), &person, &self.ground())?;
+        Ok(self.keep_some(next))
     }
 
     fn sweep(&mut self) -> String {
@@ -364,11 +409,25 @@ impl Desk {
             let change = u64::from(old != new);
             assert_eq!(new.version, old.version + change, "one version per write: {line}");
             assert!(new.last_fence() >= old.last_fence(), "fences fell: {line}");
+            // An answer stands for as long as the question is the same.
+            if let (Some(asked), Some(kept)) = (&old.approval, &new.approval)
+                && (asked.asked, asked.after, &asked.digest)
+                    == (kept.asked, kept.after, &kept.digest)
+                && new.voided.is_none()
+                && old.voided.is_none()
+                && asked.judgement.is_some()
+            {
+                assert_eq!(kept.judgement, asked.judgement, "decided twice: {line}");
+            }
             if let Some(receipt) = old.receipt() {
                 assert_eq!(new.receipt(), Some(receipt), "the first receipt changed: {line}");
             }
         }
     }
+}
+
+fn question(ask: &mut Begin) -> &mut approve::Ask {
+    ask.approval.get_or_insert_default()
 }
 
 fn permitted(permit: &Permit) -> String {

@@ -5,6 +5,7 @@ use semel_core::{contract, effect, fingerprint, json, key, record, time, verify}
 #[path = "../../src/effect/testing.rs"]
 mod testing;
 
+mod approvals;
 mod begin;
 mod contracts;
 mod people;

@@ -3,13 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use semel_core::effect::approve::{self, Ask};
 use semel_core::effect::{
-    Abort, Begin, Decision, Ground, Person, Refusal, Report, Resolution, Settle, State, Sweep,
+    Abort, Begin, Decision, Ground, Permit, Person, Refusal, Report, Resolution, Settle, State,
+    Sweep,
 };
 use semel_core::fingerprint::Rule;
 use semel_core::json::Json;
 use semel_core::key::{Action, Address, Key, Namespace};
-use semel_core::record::{self, Contract, Effect, Kind};
+use semel_core::record::{self, Answer as Word, Contract, Effect, Kind};
+use semel_core::time::Moment;
 use semel_core::{effect, verify};
 
 use crate::world::{Answer, RETENTION_MS, SETTLE_MS, Worker, World};
@@ -44,6 +47,27 @@ fn inv_i8_conditional_and_harmless_are_done_only_when_applied() {
     walk_all(Contract::Harmless, Honesty::Truthful);
 }
 
+#[test]
+fn inv_i17_nothing_is_sent_before_a_yes_or_after_a_no_through_any_fault() {
+    for contract in [
+        Contract::NativeKey { retention_ms: RETENTION_MS },
+        Contract::Probe { first: false },
+        Contract::Probe { first: true },
+        Contract::AtMostOnce,
+        Contract::Conditional,
+        Contract::Harmless,
+    ] {
+        let (mut asked, mut sent) = (0, 0);
+        for seed in 1..=SEEDS {
+            let walk =
+                walk_one(Walk { asks: true, ..Walk::new(seed, contract, Honesty::Truthful) });
+            asked += walk.asked;
+            sent += walk.sent;
+        }
+        assert!(asked > SEEDS as usize && sent > SEEDS as usize / 2, "{asked} asked, {sent} sent");
+    }
+}
+
 /// Whether people look at the destination before they say that nothing happened.
 #[derive(Clone, Copy, PartialEq)]
 enum Honesty {
@@ -53,14 +77,22 @@ enum Honesty {
 
 fn walk_all(contract: Contract, honesty: Honesty) {
     for seed in 1..=SEEDS {
-        let mut walk = Walk::new(seed, contract, honesty);
-        for step in 0..STEPS {
-            walk.at = format!("seed {seed}, step {step}, {contract:?}");
-            walk.step();
-            walk.check();
-        }
-        walk.settle_down();
+        walk_one(Walk::new(seed, contract, honesty));
     }
+}
+
+fn walk_one(mut walk: Walk) -> Walk {
+    let start = walk.at.clone();
+    for step in 0..STEPS {
+        walk.at = format!("{start}, step {step}");
+        if walk.asks && walk.world.chance.percent(8) {
+            walk.judge();
+        }
+        walk.step();
+        walk.check();
+    }
+    walk.settle_down();
+    walk
 }
 
 struct Walk {
@@ -76,6 +108,12 @@ struct Walk {
     blind_retries: usize,
     /// The version that was last written and read back.
     stored: Option<(u32, u64)>,
+    /// A person has to approve every effect.
+    asks: bool,
+    /// What people said yes to, by generation: contract and input, as they saw them.
+    yes: BTreeMap<u32, (&'static str, Json)>,
+    asked: usize,
+    sent: usize,
 }
 
 impl Walk {
@@ -84,11 +122,15 @@ impl Walk {
             world: World::new(seed * 7_919, contract),
             honesty,
             calls: 0,
-            at: String::new(),
+            at: format!("seed {seed}, {contract:?}"),
             fence_max: 0,
             receipts: BTreeMap::new(),
             blind_retries: 0,
             stored: None,
+            asks: false,
+            yes: BTreeMap::new(),
+            asked: 0,
+            sent: 0,
         }
     }
 
@@ -149,8 +191,57 @@ impl Walk {
         Ground { now: self.world.now(), epoch, quarantine }
     }
 
+    /// The first caller asks, and so do some of the later ones.
+    fn approval(&mut self) -> Option<Ask> {
+        let is_known = self.world.rows.last().is_some_and(|row| row.approval.is_some());
+        let asks = self.asks && (!is_known || self.world.chance.percent(50));
+        let expires = asks && self.world.chance.percent(50);
+        let expires_ms = expires.then(|| 1 + self.world.chance.below(3_600_000));
+        asks.then(|| Ask { expires_ms, ..Ask::default() })
+    }
+
+    /// A person answers what is shown, or what was shown before.
+    fn judge(&mut self) {
+        let now = self.world.now();
+        let Some(effect) = self.world.rows.last().cloned() else { return };
+        let answer = match self.world.chance.below(10) {
+            0 => Word::Denied,
+            1 => Word::Returned,
+            _ => Word::Approved,
+        };
+        self.answer(&effect, answer, &now);
+    }
+
+    fn answer(&mut self, effect: &Effect, answer: Word, now: &Moment) {
+        let Some(approval) = &effect.approval else { return };
+        let person = self.person(effect);
+        let old = approve::judge(effect, &person, answer, "another", now);
+        assert!(!old.is_ok_and(|judged| judged.is_new), "{}: decided unseen", self.at);
+        let Ok(judged) = approve::judge(effect, &person, answer, &approval.digest, now) else {
+            return;
+        };
+        if judged.is_new && answer == Word::Approved {
+            let plan = effect.plan.as_ref().expect("there is something to approve");
+            let seen = (plan.terms.contract.name(), plan.input.clone());
+            self.yes.insert(effect.generation, seen);
+        }
+        if let Some(next) = judged.effect {
+            self.keep(next);
+        }
+    }
+
+    /// The oracle: whoever may send has a yes to exactly this.
+    fn check_permit(&mut self, effect: &Effect, permit: &Permit) {
+        if self.asks && permit.kind == Kind::Send {
+            self.sent += 1;
+            let seen = (permit.contract.name(), permit.input.clone());
+            assert_eq!(self.yes.get(&effect.generation), Some(&seen), "{}: unapproved", self.at);
+        }
+    }
+
     fn ask(&mut self) -> Begin {
         self.calls += 1;
+        let approval = self.approval();
         Begin {
             address: address(),
             input: json(r#"{"order":42}"#),
@@ -163,7 +254,7 @@ impl Walk {
             can_look: self.world.chance.percent(10),
             workflow: None,
             run: None,
-            approval: None,
+            approval,
             undoes: None,
         }
     }
@@ -177,6 +268,7 @@ impl Walk {
         match effect::begin(self.world.rows.last(), &ask, &self.ground()) {
             Ok(Decision::Arm(effect, permit)) => {
                 assert!(permit.fence > self.fence_max, "{}: fences grow", self.at);
+                self.check_permit(&effect, &permit);
                 self.fence_max = permit.fence;
                 let session = ask.session.clone().expect("set above");
                 self.world.arm(&ask.attempt_id, &session, effect.generation, permit);
@@ -187,6 +279,10 @@ impl Walk {
                 self.keep(*effect);
             }
             Ok(Decision::Resume(_)) => panic!("{}: resumed a new id", self.at),
+            Ok(Decision::Hold(effect)) if self.asks => {
+                self.asked += usize::from(effect.is_held(&self.world.now()));
+                self.keep(*effect);
+            }
             Ok(Decision::Hold(_) | Decision::Undone(..)) => panic!("{}: nobody asked", self.at),
             Ok(Decision::Replay(_) | Decision::Failed(_)) | Err(_) => {}
         }
@@ -265,6 +361,7 @@ impl Walk {
             }
             // Its commit was lost with the store's tail, or its generation is over.
             Ok(Decision::Arm(..) | Decision::Doubt(_)) => {}
+            Ok(Decision::Hold(_)) if self.asks => {}
             Ok(Decision::Hold(_) | Decision::Undone(..)) => panic!("{}: nobody asked", self.at),
         }
     }
@@ -404,6 +501,7 @@ impl Walk {
         } else if let Ok(next) = effect::void(&effect, &person, &now)
             && self.world.quarantine.is_none()
         {
+            self.yes.remove(&next.generation);
             self.keep(next);
         }
     }
@@ -420,6 +518,7 @@ impl Walk {
             Sweep::Remove => {
                 self.world.forget();
                 self.receipts.clear();
+                self.yes.clear();
                 self.fence_max = 0;
             }
         }
@@ -428,6 +527,12 @@ impl Walk {
     fn restore(&mut self) {
         self.world.restore();
         self.receipts.clear();
+        // A yes that the store has forgotten is none.
+        let rows = &self.world.rows;
+        self.yes.retain(|generation, _| {
+            let row = rows.iter().find(|row| row.generation == *generation);
+            row.and_then(|row| row.approval.as_ref()?.judgement.as_ref()).is_some()
+        });
     }
 
     /// The operator closes a quarantine when nothing is under way and all that exists is known.
@@ -485,6 +590,8 @@ impl Walk {
             State::Done => assert!(applied >= 1, "{at}: done, but nothing was applied"),
             State::Failed if row.is_disputed() || self.blind_retries > 0 => {}
             State::Void if self.world.quarantine.is_some() => {} // begun again, and forgotten
+            // Approved and sent, which was forgotten; asked again, a person said no.
+            State::Failed if self.world.quarantine.is_some() && row.approval.is_some() => {}
             State::Failed | State::Void => assert_eq!(applied, 0, "{at}: {state}, but applied"),
             State::Planned | State::Pending | State::InDoubt | State::Expired => {}
         }
@@ -514,6 +621,9 @@ impl Walk {
             self.check();
             self.decide();
             self.check();
+            if let Some(effect) = self.world.rows.last().cloned() {
+                self.answer(&effect, Word::Approved, &self.world.now());
+            }
         }
         panic!("{}: it goes round for ever: {:#?}", self.at, self.world.rows.last());
     }

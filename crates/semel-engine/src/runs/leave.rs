@@ -423,6 +423,7 @@ impl Driver {
         match effect.state(&now) {
             State::Pending | State::InDoubt => {}
             State::Planned if effect.retry_at.is_some_and(|at| !now.reached(at)) => {}
+            State::Planned if effect.is_held(&now) => {}
             State::Planned | State::Done | State::Failed | State::Void | State::Expired => {
                 return Ok(None);
             }

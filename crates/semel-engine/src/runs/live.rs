@@ -238,7 +238,7 @@ impl Driver {
             (Code::InDoubt, OnDoubt::Wait) if error.is_exhausted() => {
                 Err(pause(Some(id), Code::RetriesExhausted, error.detail()))
             }
-            (Code::InDoubt, OnDoubt::Wait) | (Code::InProgress, _) => {
+            (Code::InDoubt, OnDoubt::Wait) | (Code::InProgress | Code::Held, _) => {
                 self.look_again(&id, error.retry_after_ms());
                 Ok(())
             }

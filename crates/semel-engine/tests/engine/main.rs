@@ -3,10 +3,12 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod approvals;
 mod attach;
 mod attempt;
 mod fault;
 mod job;
+mod notify;
 mod people;
 mod quarantine;
 mod retention;

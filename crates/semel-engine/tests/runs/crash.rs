@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use semel_core::code::Code;
 use semel_core::effect::{Person, Resolution};
 use semel_core::key::Address;
+use semel_core::record::Answer;
 use semel_core::run::{On, State};
+use semel_store::Store;
 
 use super::flows;
 use super::kit::{Flow, address};
@@ -59,12 +61,28 @@ pub(crate) async fn help(world: &World) {
                 world.signal(name, &wait.id).await.expect("it is delivered");
             }
             // Refused after an attempt of which nobody knows: that is no proof for the first.
+            On::Effect { key, .. } if is_held(world, key).await => answer(world, key).await,
             On::Effect { key, .. } => settle(world, &address(key)).await,
             On::Timer | On::Retry | On::Slot(_) | On::Child(_) | On::Entity(_) => {
                 panic!("a timer without a time")
             }
         }
     }
+}
+
+async fn is_held(world: &World, key: &str) -> bool {
+    let effect = world.outside.effect(&address(key)).await.expect("it is there");
+    effect.is_held(&world.disk.ground().now)
+}
+
+/// A person answers what they are shown: no to `no`, and yes to all else.
+async fn answer(world: &World, key: &str) {
+    let effect = world.outside.effect(&address(key)).await.expect("it is there");
+    let digest = effect.approval.as_ref().expect("a question").digest.clone();
+    let person = Person { actor: "ann".into(), reason: "I read it".into(), version: 0 };
+    let answer = if key == "no" { Answer::Denied } else { Answer::Approved };
+    let decided = world.outside.judge(&address(key), &person, answer, &digest).await;
+    assert!(decided.expect("an answer").is_new, "{key} was answered twice");
 }
 
 /// A person looks, and says what is there.
@@ -139,6 +157,17 @@ fn req_r9_a_step_that_fails_twice_survives_two_deaths_at_every_two_points() {
 #[test]
 fn req_r9_a_refused_effect_survives_two_deaths_at_every_two_points() {
     check(flows::refused_effect, 1..=1, true, (19, 375));
+}
+
+#[test]
+fn req_a3_questions_to_people_survive_a_death_at_every_point() {
+    // Before the questions, and after the one yes.
+    check(flows::asks, 2..=2, false, (66, 0));
+}
+
+#[test]
+fn slow_questions_to_people_survive_two_deaths_at_every_two_points() {
+    check(flows::asks, 2..=2, true, (66, 2_400));
 }
 
 #[test]

@@ -109,6 +109,21 @@ pub(crate) fn refused_effect(port: Port, kit: Kit) -> Done {
     .boxed()
 }
 
+/// Three questions, with something done before each: a yes, a no, and silence.
+pub(crate) fn asks(port: Port, kit: Kit) -> Done {
+    async move {
+        let mut last = kit.effect(&port, "before", NATIVE, json("1"), Sending::Quick).await?;
+        for (key, contract) in [("yes", PROBE), ("no", NATIVE), ("late", NATIVE)] {
+            let seen = kit.step(&port, "look", last.text()).await?;
+            let told = kit.effect(&port, key, contract, seen, Sending::Asked).await;
+            last = told.unwrap_or_else(|error| json(&format!("\"{}\"", error.code())));
+        }
+        assert_eq!(last.text(), "\"approval_expired\"");
+        kit.step(&port, "after", last.text()).await
+    }
+    .boxed()
+}
+
 pub(crate) fn wait_in_vain(port: Port, kit: Kit) -> Done {
     async move {
         let came = wait(&port, "word", Some(5_000)).await?;

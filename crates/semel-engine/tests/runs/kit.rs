@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use semel_core::contract::Declared;
 use semel_core::effect::Abort;
+use semel_core::effect::approve::Ask;
 use semel_core::fingerprint::Rule;
 use semel_core::json::Json;
 use semel_core::key::{Action, Address, Key, Namespace};
@@ -123,6 +124,8 @@ pub(crate) enum Sending {
     Quick,
     Slow(u64),
     Refused,
+    /// After a person's yes.
+    Asked,
 }
 
 impl Kit {
@@ -202,7 +205,7 @@ impl Kit {
         let address = address(key);
         let deadline_ms = match sending {
             Sending::Slow(ms) => 2 * ms + 20_000,
-            Sending::Quick | Sending::Refused => 20_000,
+            Sending::Quick | Sending::Refused | Sending::Asked => 20_000,
         };
         let call = Call {
             address: address.clone(),
@@ -220,7 +223,7 @@ impl Kit {
             hold_ms: limits::HOLD_MS,
             workflow: Some(port.facts().workflow.clone()),
             run: Some(port.facts().run_id.clone()),
-            approval: None,
+            approval: (sending == Sending::Asked).then(|| question(key)),
             undoes: None,
             rate: None,
             guard: None,
@@ -243,7 +246,7 @@ impl Kit {
                 kit.there.give(&reference, intent.input().text());
                 kit.life.point().await;
                 match sending {
-                    Sending::Quick => {}
+                    Sending::Quick | Sending::Asked => {}
                     Sending::Slow(ms) => kit.life.clock().sleep_ms(ms).await,
                     Sending::Refused => return Sent::Refused("not like this".into()),
                 }
@@ -266,6 +269,11 @@ impl Kit {
         let look = looks.then(|| Box::new(look) as Box<_>);
         Arc::new(Doer { send: Box::new(send), look, abort: Abort::Possible })
     }
+}
+
+/// Nobody answers what is called `late`.
+fn question(key: &str) -> Ask {
+    Ask { expires_ms: (key == "late").then_some(30_000), ..Ask::default() }
 }
 
 fn no_luck() -> StepFault {

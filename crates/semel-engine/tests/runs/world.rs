@@ -188,7 +188,11 @@ impl World {
                 }
                 Outcome::Value(Value::Blob { .. }) => panic!("receipts are small here"),
                 Outcome::Fault(fault) => {
-                    assert_eq!(fault.code, "effect_failed", "{fault:?}");
+                    let answer = effect.approval.as_ref().and_then(|one| one.judgement.as_ref());
+                    let code = answer.map_or("effect_failed".to_owned(), |given| {
+                        format!("approval_{}", given.answer.as_str())
+                    });
+                    assert_eq!(fault.code, code, "{fault:?}");
                     assert!(effect.failure().is_some(), "{effect:#?}");
                 }
             }

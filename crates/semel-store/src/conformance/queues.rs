@@ -85,7 +85,8 @@ pub async fn held_effects_are_listed_until_they_are_judged(store: Subject) {
         let digest = &effect.approval.as_ref().expect("it was asked for").digest;
         let person = Person { actor: "ann".into(), reason: "so".into(), version: effect.version };
         let judged = approve::judge(effect, &person, answer, digest, &ground.now);
-        write(&*store, update(&judged.expect("it is held"), &ground)).await;
+        let judged = judged.expect("it is held").effect.expect("the first answer");
+        write(&*store, update(&judged, &ground)).await;
     }
     assert_eq!(listed(&*store, 10).await, ["b"]);
     // The mark is as it was written: time ends a hold without a write.

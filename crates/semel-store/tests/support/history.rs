@@ -162,7 +162,7 @@ impl History {
         let answer = *self.chance.pick(&[Answer::Approved, Answer::Denied]);
         let digest = &stored.approval.as_ref()?.digest;
         let judged = approve::judge(stored, &self.person(stored), answer, digest, &ground.now);
-        one("judge", &judged.ok()?, ground)
+        one("judge", &judged.ok()?.effect?, ground)
     }
 
     /// A wish about an effect that exists.

@@ -1,5 +1,6 @@
 //! The SDK on Postgres: rows and receipt in one commit, and intents from users' own transactions.
 
+mod approvals;
 mod kit;
 mod outbox;
 mod outbox_sql;

@@ -1,5 +1,6 @@
 //! Durable runs through the SDK, on real SQLite files.
 
+mod approvals;
 mod basics;
 mod children;
 mod common;

@@ -1,0 +1,59 @@
+//! What people decide before anything is sent, and what waits for them.
+
+use semel_core::code::Code;
+use semel_core::effect::approve::{self, Judged};
+use semel_core::effect::{Person, Refusal, State};
+use semel_core::key::Address;
+use semel_core::limits;
+use semel_core::record::{Answer, Effect, Judgement};
+use semel_store::{Page, Query};
+
+use crate::commit::Stopped;
+use crate::{Engine, Error};
+
+/// The answer that stands.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    pub effect: Effect,
+    pub judgement: Judgement,
+    /// Given now, by whoever asked. Otherwise it is the first one, whatever was asked for.
+    pub is_new: bool,
+}
+
+impl Engine {
+    /// Answers the question that holds an effect. The digest names the payload that the person saw.
+    /// Decided once: later and concurrent answers get the first. Runs that wait are woken by the
+    /// same commit.
+    pub async fn judge(
+        &self,
+        address: &Address,
+        person: &Person,
+        answer: Answer,
+        digest: &str,
+    ) -> Result<Decided, Error> {
+        let mut stored = self.store().load(address).await?;
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let ground = self.store().ground();
+            let effect = stored.ok_or(Refusal::NotFound)?;
+            let judged = approve::judge(&effect, person, answer, digest, &ground.now)?;
+            let Judged { effect: next, judgement, is_new } = judged;
+            let Some(next) = next else { return Ok(Decided { effect, judgement, is_new }) };
+            match self.write(&next, &ground).await {
+                Ok(()) => return Ok(Decided { effect: next, judgement, is_new }),
+                Err(Stopped::Stale(current)) => stored = current.map(|effect| *effect),
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the effect kept changing"))
+    }
+
+    /// Effects that wait for a person, newest first. A page may have fewer than asked for and still
+    /// not be the last: `next` says.
+    pub async fn held(&self, query: &Query) -> Result<Page, Error> {
+        let planned = Query { state: Some(State::Planned), ..query.clone() };
+        let mut page = self.list(&planned).await?;
+        let now = self.store().ground().now;
+        page.effects.retain(|effect| effect.is_held(&now));
+        Ok(page)
+    }
+}
