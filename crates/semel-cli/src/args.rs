@@ -1,5 +1,11 @@
 //! The command line.
 
+mod schedules;
+
+pub(crate) use schedules::{
+    ScheduleLs, ScheduleName, SchedulePause, SchedulePut, ScheduleShow, Schedules,
+};
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -55,6 +61,9 @@ pub(crate) enum Command {
     /// Send a run what it waits for
     #[command(subcommand)]
     Signals(Signals),
+    /// Start runs by the clock: one run per tick, for ever
+    #[command(subcommand)]
+    Schedules(Schedules),
     /// Look at effects and settle doubts
     #[command(subcommand)]
     Effects(Effects),

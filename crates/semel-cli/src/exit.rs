@@ -59,6 +59,16 @@ impl Failed {
         Failed::from(error).hint(hint)
     }
 
+    /// A refusal about a schedule: the general hints speak of effects and runs.
+    pub(crate) fn about_schedule(error: semel::Error) -> Failed {
+        let hint = match error.code() {
+            Code::NotFound => "check the name and the namespace with `semel schedules ls`",
+            Code::NotPaused => "see where it stands with `semel schedules show`",
+            code => code.hint(),
+        };
+        Failed::from(error).hint(hint)
+    }
+
     pub(crate) fn exit(&self) -> u8 {
         self.exit
     }

@@ -103,6 +103,9 @@ pub enum Event {
     Planned {
         id: String,
         what: String,
+        /// The code says how to take it back.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        undo: bool,
     },
     /// An effect was settled, as far as this run is concerned.
     Effect {
@@ -112,6 +115,37 @@ pub enum Event {
         /// The receipt was there before: the ledger caught a repeat, and nothing was sent.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeat: bool,
+    },
+    /// A run that this one started has ended.
+    Child {
+        id: String,
+        what: String,
+        run: String,
+        result: Outcome,
+    },
+    /// The run may act on an entity, under this fence.
+    Entered {
+        id: String,
+        what: String,
+        fence: u64,
+    },
+    /// The run let an entity go.
+    Left {
+        id: String,
+        what: String,
+    },
+    /// The run has failed, or is cancelled: what it did is taken back, in this order. The code is
+    /// not asked any more.
+    Undoing {
+        ids: Vec<String>,
+        fault: Option<Fault>,
+    },
+    /// The run goes on with another release of its code.
+    Moved {
+        from: Option<String>,
+        to: String,
+        actor: String,
+        reason: String,
     },
     /// A timer was due.
     Fired {
@@ -165,6 +199,9 @@ impl Event {
             | Event::StepFailed { id, .. }
             | Event::Planned { id, .. }
             | Event::Effect { id, .. }
+            | Event::Child { id, .. }
+            | Event::Entered { id, .. }
+            | Event::Left { id, .. }
             | Event::Fired { id, .. }
             | Event::Received { id, .. }
             | Event::TimedOut { id, .. }
@@ -173,6 +210,8 @@ impl Event {
             Event::Started { .. }
             | Event::Taken { .. }
             | Event::Cancelling { .. }
+            | Event::Undoing { .. }
+            | Event::Moved { .. }
             | Event::Resumed { .. }
             | Event::Finished { .. } => None,
         }
@@ -184,11 +223,17 @@ impl Event {
             Event::Started { input: value, .. }
             | Event::Step { result: Outcome::Value(value), .. }
             | Event::Effect { result: Outcome::Value(value), .. }
+            | Event::Child { result: Outcome::Value(value), .. }
             | Event::Received { payload: value, .. }
             | Event::Skipped { value, .. }
             | Event::Finished { end: Ending::Done(value) } => Some(value),
             Event::Step { .. }
             | Event::Effect { .. }
+            | Event::Child { .. }
+            | Event::Entered { .. }
+            | Event::Left { .. }
+            | Event::Undoing { .. }
+            | Event::Moved { .. }
             | Event::Finished { .. }
             | Event::Taken { .. }
             | Event::StepFailed { .. }
@@ -208,9 +253,16 @@ impl Event {
             | Event::Paused { fault, .. }
             | Event::Step { result: Outcome::Fault(fault), .. }
             | Event::Effect { result: Outcome::Fault(fault), .. }
+            | Event::Child { result: Outcome::Fault(fault), .. }
+            | Event::Undoing { fault: Some(fault), .. }
             | Event::Finished { end: Ending::Failed(fault) } => Some(fault),
             Event::Step { .. }
             | Event::Effect { .. }
+            | Event::Child { .. }
+            | Event::Entered { .. }
+            | Event::Left { .. }
+            | Event::Undoing { .. }
+            | Event::Moved { .. }
             | Event::Finished { .. }
             | Event::Started { .. }
             | Event::Taken { .. }
@@ -233,6 +285,11 @@ impl Event {
             Event::StepFailed { .. } => "step_failed",
             Event::Planned { .. } => "planned",
             Event::Effect { .. } => "effect",
+            Event::Child { .. } => "child",
+            Event::Entered { .. } => "entered",
+            Event::Left { .. } => "left",
+            Event::Undoing { .. } => "undoing",
+            Event::Moved { .. } => "moved",
             Event::Fired { .. } => "fired",
             Event::Received { .. } => "received",
             Event::TimedOut { .. } => "timed_out",

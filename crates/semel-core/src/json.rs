@@ -1,6 +1,8 @@
 //! A JSON value kept as the text it came in. Receipts are returned byte for byte, and numbers that
 //! no float can hold survive, because nothing here parses and prints them again.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -35,6 +37,14 @@ impl Json {
     /// The text.
     pub fn text(&self) -> &str {
         self.0.get()
+    }
+
+    /// An object with this member added, or put in the place of the one it has. What is no object
+    /// becomes one of that member alone.
+    pub fn with(&self, member: &str, value: &Json) -> Result<Json, JsonInvalid> {
+        let mut members: BTreeMap<String, Box<RawValue>> = self.read().unwrap_or_default();
+        members.insert(member.to_owned(), value.0.clone());
+        Json::of(&members)
     }
 
     /// Reads the value as a type.
@@ -73,6 +83,15 @@ impl std::error::Error for JsonInvalid {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_member_is_added_and_the_others_keep_their_text() {
+        let json = Json::from_text(r#"{"a":9007199254740993,"b":1.0}"#).unwrap();
+        let with = json.with("c", &Json::from_text("[1.50]").unwrap()).unwrap();
+        assert_eq!(with.text(), r#"{"a":9007199254740993,"b":1.0,"c":[1.50]}"#);
+        let alone = Json::null().with("c", &json).unwrap();
+        assert_eq!(alone.text(), r#"{"c":{"a":9007199254740993,"b":1.0}}"#);
+    }
 
     #[test]
     fn text_survives_byte_for_byte() {

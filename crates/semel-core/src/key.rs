@@ -163,6 +163,12 @@ impl Namespace {
         }
     }
 
+    /// The namespace that this one is the draft twin of; any other is its own.
+    pub fn live(&self) -> Namespace {
+        let name = self.0.strip_suffix(DRAFT_SUFFIX).unwrap_or(&self.0);
+        Namespace(name.to_owned())
+    }
+
     /// The draft twin. A twin is its own: drafts of drafts would be a third world.
     pub fn draft(&self) -> Namespace {
         if self.is_draft() { self.clone() } else { Namespace(format!("{self}{DRAFT_SUFFIX}")) }

@@ -12,17 +12,23 @@ pub mod fingerprint;
 pub mod json;
 
 pub mod contract;
+pub mod cron;
 pub mod retry;
 pub mod time;
 
 pub mod effect;
+pub mod entity;
+pub mod gate;
 pub mod journal;
 pub mod notice;
 pub mod record;
+pub mod release;
 pub mod run;
+pub mod schedule;
 pub mod verify;
 pub mod wire;
 pub mod wire_run;
+pub mod wire_schedule;
 
 pub mod code;
 pub mod limits;

@@ -67,6 +67,14 @@ pub const JOURNAL_ENTRIES_MAX: u64 = 100_000;
 pub const INBOX_MAX: usize = 1_000;
 /// Runs that wait for one effect, beyond which a run looks for itself once a minute.
 pub const WAITERS_MAX: usize = 1_000;
+/// After how long it is asked whether a callback is still of use to anybody.
+pub const CALLBACK_MS: u64 = 90 * DAY_MS;
+/// Releases of one workflow that are remembered: each change of its source may be one.
+pub const RELEASES_MAX: usize = 200;
+/// After how long without a word from any worker a release counts as gone, in milliseconds.
+pub const RELEASE_GONE_MS: i64 = 60_000;
+/// Runs that pass one gate at once: they are listed in one record, rewritten with each of them.
+pub const SLOTS_MAX: u32 = 1_000;
 /// Runs that one worker advances at once: each holds its code's state in memory.
 pub const RUNS_HELD_MAX: usize = 1_000;
 /// Polls of a body without an answer from outside: beyond them it does not end by itself.
@@ -75,6 +83,16 @@ pub const POLLS_MAX: usize = 100_000;
 pub const LINGER_MS: u64 = 1_000;
 /// How long a run waits before it looks again at an effect that nobody will wake it for.
 pub const LOOK_AGAIN_MS: u64 = 60_000;
+
+/// A cron pattern: all its values, written out, are shorter.
+pub const CRON_BYTES_MAX: usize = 500;
+/// Ticks that one decision about a schedule starts: the rest has its turn in the next, and other
+/// schedules in between.
+pub const TICKS_FIRED_MAX: usize = 100;
+/// Ticks that one decision about a schedule looks at: a week of minutes, some milliseconds of work.
+pub const TICKS_SEEN_MAX: usize = 10_080;
+/// How late a tick may be that is not to be caught up: the shortest time between two ticks.
+pub const TICK_LATE_MS_MAX: i64 = 60_000;
 
 /// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
 pub const COMMIT_TRIES_MAX: usize = 64;

@@ -17,6 +17,12 @@ pub struct RunView {
     pub workflow: String,
     pub key: String,
     pub state: &'static str,
+    /// The release of the code that it stays with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// The run that started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     pub version: u64,
     pub created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +120,12 @@ pub struct EntryView {
     pub worker: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
+    /// The run that a child is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
+    /// What is taken back, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ids: Vec<String>,
     /// How many attempts a step took.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
@@ -161,6 +173,8 @@ pub fn run_view(run: &Run, now: &Moment) -> RunView {
         workflow: run.workflow.clone(),
         key: run.key.clone(),
         state: run.state().as_str(),
+        release: run.release.clone(),
+        parent: run.parent.clone(),
         version: run.version,
         created_at: rfc3339(run.created),
         waits_on: run.waits_on(),
@@ -207,8 +221,17 @@ pub fn entry_view(seq: u64, entry: &Entry, value: Option<Json>) -> EntryView {
             ..view
         },
         Event::Effect { what, repeat, .. } => EntryView { what: Some(what), repeat, ..view },
-        Event::Planned { what, .. } | Event::Fired { what, .. } | Event::TimedOut { what, .. } => {
-            EntryView { what: Some(what), ..view }
+        Event::Planned { what, .. }
+        | Event::Fired { what, .. }
+        | Event::TimedOut { what, .. }
+        | Event::Left { what, .. } => EntryView { what: Some(what), ..view },
+        Event::Child { what, run, .. } => EntryView { what: Some(what), run: Some(run), ..view },
+        Event::Entered { what, fence, .. } => {
+            EntryView { what: Some(what), fence: Some(fence), ..view }
+        }
+        Event::Undoing { ids, .. } => EntryView { ids, ..view },
+        Event::Moved { to, actor, reason, .. } => {
+            EntryView { release: Some(to), actor: Some(actor), reason: Some(reason), ..view }
         }
         Event::Received { what, delivery, .. } => {
             EntryView { what: Some(what), delivery: Some(delivery), ..view }

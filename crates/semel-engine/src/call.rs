@@ -14,6 +14,7 @@ use semel_core::contract::{Declared, TermsRefusal};
 use semel_core::effect::approve::Ask;
 use semel_core::effect::{Abort, Begin, Permit, Refusal, Report, Settle, State};
 use semel_core::fingerprint::Rule;
+use semel_core::gate::{PolicyInvalid, Rate};
 use semel_core::journal::Link;
 use semel_core::json::Json;
 use semel_core::key::Address;
@@ -21,6 +22,7 @@ use semel_core::limits;
 use semel_core::record::{Contract, Effect, Kind, Named, Outcome};
 use semel_core::retry::Retry;
 use semel_core::time::{Moment, Steady};
+use semel_store::Write;
 
 use crate::commit::Patience;
 use crate::effects::{Answer, Armed, Filed};
@@ -43,6 +45,8 @@ pub struct Call {
     pub approval: Option<Ask>,
     /// The effect that this one takes back.
     pub undoes: Option<Named>,
+    /// How many sends of the action there may be in a time, over all processes.
+    pub rate: Option<Rate>,
     /// Where it is called in a run: nothing is begun once another worker has that.
     pub guard: Option<Guard>,
 }
@@ -54,6 +58,13 @@ pub struct Guard {
     pub fence: u64,
     pub seq: u64,
     pub link: Link,
+}
+
+impl Guard {
+    /// The guard, as a batch carries it.
+    pub(crate) fn write(&self) -> Write {
+        Write::Holds { run: self.run, fence: self.fence, seq: self.seq, link: self.link }
+    }
 }
 
 /// The user's code for one action.
@@ -177,6 +188,16 @@ impl Engine {
         doer: Arc<Doer>,
     ) -> Result<(Json, bool), Error> {
         check(&call, &doer)?;
+        if let Some(undoes) = &call.undoes {
+            self.note_undoing(&call.address, undoes).await?;
+            let done = Box::pin(self.call_checked(call.clone(), doer)).await?;
+            self.note_undone(&call.address, undoes, &done.0).await?;
+            return Ok(done);
+        }
+        self.call_checked(call, doer).await
+    }
+
+    async fn call_checked(&self, call: Call, doer: Arc<Doer>) -> Result<(Json, bool), Error> {
         if runs::is_in_body() {
             let text = "an effect was called in the body of a workflow; call it by its context";
             return Err(Error::new(Code::ForeignAwait, text));
@@ -184,6 +205,9 @@ impl Engine {
         let started = self.store().ground().now.steady;
         let mut budget = Budget { retry: call.retry, sends: 0, looks: 0, started };
         loop {
+            if let Some(rate) = &call.rate {
+                self.wait_for_rate(&call, rate).await?;
+            }
             let ask = call.ask(&doer);
             let armed = match self.begin_under(ask, call.hold_ms, call.guard).await {
                 Ok(Answer::Replay(receipt)) => return Ok((receipt, budget.sends == 0)),
@@ -428,6 +452,8 @@ impl Call {
 
 fn check(call: &Call, doer: &Doer) -> Result<(), Error> {
     let terms = call.declared.terms().map_err(Refusal::Terms)?;
+    let invalid = |refused: PolicyInvalid| Error::new(Code::TermsInvalid, refused.0);
+    call.rate.map_or(Ok(()), |rate| rate.check()).map_err(invalid)?;
     terms.check_retry(&call.retry).map_err(|refusal: TermsRefusal| Refusal::Terms(refusal))?;
     if matches!(terms.contract, Contract::Probe { .. }) && doer.look.is_none() {
         return Err(Error::new(Code::ContractNeedsLook, "a probe needs code that looks"));

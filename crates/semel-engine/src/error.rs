@@ -1,11 +1,13 @@
 //! One error for everything above the rules and the store.
 
 use semel_core::code::Code;
+use semel_core::cron::CronInvalid;
 use semel_core::effect::Refusal;
 use semel_core::journal::{Fault, Raised};
 use semel_core::json::{Json, JsonInvalid};
 use semel_core::key::{KeyInvalid, NameInvalid};
-use semel_core::run;
+use semel_core::time::format_duration_ms;
+use semel_core::{run, schedule};
 use semel_store::StoreError;
 use semel_store::sqlite::TransactionError;
 
@@ -37,6 +39,11 @@ impl Error {
 
     pub(crate) fn exhausted(code: Code, detail: impl Into<String>) -> Error {
         Error { is_exhausted: true, ..Error::new(code, detail) }
+    }
+
+    pub(crate) fn rate_limited(action: &str, wait_ms: u64) -> Error {
+        let text = format!("the rate of {action} is used up for {}", format_duration_ms(wait_ms));
+        Error { retry_after_ms: Some(wait_ms), ..Error::new(Code::RateLimited, text) }
     }
 
     pub(crate) fn undone(receipt: Json, undo: Json) -> Error {
@@ -113,6 +120,18 @@ impl From<Refusal> for Error {
 impl From<run::Refusal> for Error {
     fn from(refusal: run::Refusal) -> Error {
         Error::new(refusal.code(), refusal.to_string())
+    }
+}
+
+impl From<schedule::Refusal> for Error {
+    fn from(refusal: schedule::Refusal) -> Error {
+        Error::new(refusal.code(), refusal.to_string())
+    }
+}
+
+impl From<CronInvalid> for Error {
+    fn from(error: CronInvalid) -> Error {
+        Error::new(Code::ScheduleInvalid, error.why)
     }
 }
 

@@ -1,5 +1,5 @@
-//! The engine's own job: it turns lapsed attempts into recorded doubt, wakes whoever can send or
-//! look, and sweeps what is past its retention. It decides nothing that a rule does not decide, and
+//! The engine's own job: it turns due ticks into runs and lapsed attempts into recorded doubt, wakes
+//! whoever can send or look, and sweeps what is past its retention. It decides nothing that a rule does not decide, and
 //! it sends nothing itself: handlers do.
 
 use std::collections::HashSet;
@@ -47,6 +47,8 @@ enum Reach {
 const FULL_LOOK_EVERY: u64 = 5;
 /// How often retention is looked at, in turns of the job.
 const SWEEP_EVERY: u64 = 60;
+/// How often runs of releases that nobody offers are looked at, in turns of the job.
+const MOVE_EVERY: u64 = 10;
 /// Effects that handlers of one process attend to at once.
 const ATTENDED_MAX: usize = 64;
 
@@ -65,9 +67,12 @@ impl Engine {
         tokio::spawn(turn_for_ever(Arc::downgrade(&self.inner)));
     }
 
-    /// One turn of the job, as tests take it: due effects, dead sessions, retention.
+    /// One turn of the job, as tests take it: due ticks and effects, dead sessions, retention.
     pub async fn turn(&self) -> Result<(), Error> {
         self.forward().await?;
+        self.announce().await?;
+        self.move_abandoned().await?;
+        self.turn_schedules().await?;
         self.close_dead_sessions().await?;
         let mut cursor = None;
         self.look_at_due(&mut cursor, Reach::End).await?;
@@ -154,6 +159,7 @@ impl Engine {
             run: effect.run,
             approval: None,
             undoes: effect.undoes,
+            rate: None,
             guard: None,
         };
         let engine = self.clone();
@@ -208,7 +214,7 @@ impl Engine {
 
     /// Removes what is past its retention, a bounded batch at a time. Returns how many rows.
     pub async fn sweep(&self) -> Result<usize, Error> {
-        let mut swept = self.sweep_runs().await?;
+        let mut swept = self.sweep_runs().await? + self.sweep_callbacks().await?;
         loop {
             let due = self.store().sweepable(limits::SWEEP_ROWS_MAX).await?;
             let changes = join_all(due.iter().map(|effect| self.sweep_one(effect))).await;
@@ -285,8 +291,13 @@ async fn turn_for_ever(inner: Weak<Inner>) {
 
 impl Engine {
     async fn one_turn(&self, cursor: &mut Option<DueCursor>, turns: u64) -> Result<(), Error> {
-        // Whatever is wrong with the outbox is no reason to leave lapses unseen.
+        // Whatever is wrong with the outbox or a schedule is no reason to leave lapses unseen.
         self.heard(self.forward().await.map(|_| ()));
+        self.heard(self.announce().await);
+        if turns.is_multiple_of(MOVE_EVERY) {
+            self.heard(self.move_abandoned().await.map(|_| ()));
+        }
+        self.heard(self.turn_schedules().await.map(|_| ()));
         self.close_dead_sessions().await?;
         let is_full_look = turns.is_multiple_of(FULL_LOOK_EVERY);
         if is_full_look {

@@ -7,6 +7,7 @@
 
 mod approvals;
 mod call;
+mod cards;
 mod chance;
 mod commit;
 mod effects;
@@ -15,8 +16,10 @@ mod flights;
 mod job;
 mod notify;
 mod outbox;
+mod rates;
 mod recall;
 mod runs;
+mod schedules;
 mod transaction;
 
 pub use approvals::Decided;
@@ -27,8 +30,9 @@ pub use job::Handler;
 pub use notify::Told;
 pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
-    StepFault, StepFn, Work,
+    StepFault, StepFn, Undo, Work, callback_signal,
 };
+pub use schedules::{SchedulePage, Scheduled};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -41,7 +45,7 @@ use tokio::sync::Notify;
 
 use chance::Chance;
 use flights::Flights;
-use runs::Dispatch;
+use runs::{Dispatch, Known};
 
 /// The engine on one store, in this process. Cheap to clone.
 #[derive(Clone)]
@@ -77,6 +81,7 @@ struct Inner {
     /// Handlers that were all busy have room again.
     freed: Arc<Notify>,
     dispatch: Arc<Dispatch>,
+    releases: Known,
 }
 
 /// A store that is a database in which user code may have rows, too.
@@ -124,6 +129,7 @@ impl Engine {
             registered: Arc::default(),
             freed: Arc::default(),
             dispatch: Arc::default(),
+            releases: Known::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
     }

@@ -1,5 +1,6 @@
 //! An opened ledger, for Python.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -8,7 +9,7 @@ use semel_core::effect::{Permit, Person, Resolution};
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::wire::effect_view;
-use semel_engine::{Handler, Offer};
+use semel_engine::Handler;
 
 use crate::convert;
 use crate::declare::Declaration;
@@ -17,20 +18,25 @@ use crate::handle::Handle;
 use crate::job::doer;
 use crate::mailbox::{Asked, Inbox, Told};
 use crate::process::{Ours, runtime};
+use crate::releases::{self, Offering, Policy};
+use crate::transaction;
+use crate::wish::Wish;
 use crate::within::PythonWire;
-use crate::{body, transaction};
 
 /// A ledger. Closed by `close`, or when it is collected.
 #[pyclass(frozen)]
 pub(crate) struct App {
     semel: Mutex<Option<Ours<Semel>>>,
     namespace: Namespace,
+    /// Something was offered, and the ledger has not heard of it yet.
+    has_news: AtomicBool,
 }
 
 impl App {
     pub(crate) fn new(semel: Semel) -> App {
         let namespace = semel.namespace_of().clone();
-        App { semel: Mutex::new(Some(Ours::new(semel))), namespace }
+        let semel = Mutex::new(Some(Ours::new(semel)));
+        App { semel, namespace, has_news: AtomicBool::new(false) }
     }
 
     fn semel(&self) -> PyResult<Semel> {
@@ -70,11 +76,20 @@ impl App {
         input: String,
         window_ms: Option<u64>,
         deadline_ms: Option<u64>,
+        release: Option<String>,
     ) -> PyResult<Asked> {
         let semel = self.semel()?;
         let input = convert::json(input)?;
+        let has_news = self.has_news.swap(false, Ordering::Relaxed);
         inbox.ask(token, async move {
+            if has_news {
+                // Else the run would be for the release that was live before.
+                semel.engine().announce().await?;
+            }
             let mut start = semel.start(&workflow).input(&input);
+            if let Some(release) = release {
+                start = start.release(&release);
+            }
             if let Some(key) = key {
                 start = start.key(key);
             }
@@ -91,23 +106,26 @@ impl App {
         Ok(Handle::new(self.semel()?.run(id)))
     }
 
-    /// Performs an effect once, or tells what became of it before.
-    #[expect(clippy::too_many_arguments, reason = "an effect has that many parts")]
-    fn call(
+    /// Answers a callback by its token; tells whether the same answer had come before.
+    fn call_back(
         &self,
         inbox: &Inbox,
         token: u64,
-        declaration: &Declaration,
-        key: Vec<String>,
-        downstream_key: Option<String>,
-        input: String,
-        send: Py<PyAny>,
-        look: Option<Py<PyAny>>,
+        secret: String,
+        payload: String,
     ) -> PyResult<Asked> {
+        let semel = self.semel()?;
+        let payload = convert::json(payload)?;
+        inbox.ask(token, async move {
+            let signalled = semel.engine().call_back(&secret, payload).await?;
+            Ok(Told::Text(if signalled.repeated { "true" } else { "false" }.to_owned()))
+        })
+    }
+
+    /// Performs an effect once, or tells what became of it before.
+    fn call(&self, inbox: &Inbox, token: u64, wish: &Wish) -> PyResult<Asked> {
         let engine = self.semel()?.engine().clone();
-        let call = declaration.call(&self.namespace, &key, downstream_key, input)?;
-        let look = look.map(Arc::new);
-        let doer = doer(inbox.mailbox(), Arc::new(send), look, declaration.abort);
+        let (call, doer) = (wish.call(&self.namespace)?, wish.doer(inbox.mailbox()));
         inbox.ask(token, async move {
             let receipt = engine.call(call, doer).await?;
             Ok(Told::Text(receipt.text().to_owned()))
@@ -204,13 +222,45 @@ impl App {
     }
 
     /// Offers the code of a workflow: its runs are taken by the thread that reads this inbox.
-    fn offer(&self, inbox: &Inbox, workflow: &str, release: String) -> PyResult<()> {
-        Action::new(workflow).map_err(|invalid| raise(&invalid.into()))?;
-        let semel = self.semel()?;
-        let _inside = runtime()?.enter();
-        let body = body::body(inbox.mailbox(), workflow.to_owned());
-        semel.engine().offer(self.namespace.as_str(), workflow, Offer { body, release });
+    fn offer(
+        &self,
+        inbox: &Inbox,
+        workflow: &str,
+        release: &str,
+        strict: bool,
+        draft: bool,
+        policy: Option<&Policy>,
+    ) -> PyResult<()> {
+        let offering = Offering { workflow, release, strict, draft, policy };
+        releases::offer(&self.semel()?, inbox, &offering)?;
+        self.has_news.store(true, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// The same ledger, in the draft twin of the namespace.
+    fn draft(&self) -> PyResult<App> {
+        Ok(App::new(self.semel()?.draft()))
+    }
+
+    /// Makes a release live; without one, that which was so before. Tells its name.
+    fn promote(
+        &self,
+        inbox: &Inbox,
+        token: u64,
+        workflow: String,
+        release: Option<String>,
+        actor: String,
+        reason: String,
+    ) -> PyResult<Asked> {
+        let semel = self.semel()?;
+        inbox.ask(token, async move {
+            releases::promote(semel, &workflow, release.as_deref(), (&actor, &reason)).await
+        })
+    }
+
+    /// Tells all releases of the workflows of the namespace, as JSON.
+    fn releases(&self, inbox: &Inbox, token: u64) -> PyResult<Asked> {
+        inbox.ask(token, releases::list(self.semel()?))
     }
 
     /// Registers the code that attends to due effects of an action which nobody waits for.

@@ -1,10 +1,11 @@
 //! What an author declares about an effect or a step.
 
 use pyo3::prelude::*;
-use semel::{Action, Address, Contract, Namespace, Retry};
+use semel::{Action, Address, Code, Contract, Error, Namespace, Retry};
 use semel_core::contract::Declared;
 use semel_core::effect::{Abort, Refusal};
 use semel_core::fingerprint::Rule;
+use semel_core::gate::{PolicyInvalid, Rate};
 use semel_core::limits;
 use semel_engine::Call;
 
@@ -52,6 +53,7 @@ pub(crate) struct Declaration {
     /// In doubt the run goes on.
     pub(crate) goes_on: bool,
     hold_ms: u64,
+    rate: Option<Rate>,
 }
 
 #[pymethods]
@@ -61,7 +63,7 @@ impl Declaration {
     #[pyo3(signature = (
         action, *, again, can_abort, goes_on=false, contract=None, retention_ms=None,
         look_first=false, members=None, lease_ms=None, deadline_ms=None, settle_ms=None,
-        window_ms=None, hold_ms=None,
+        window_ms=None, hold_ms=None, rate=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "an effect has that many terms")]
     fn new(
@@ -78,6 +80,7 @@ impl Declaration {
         settle_ms: Option<u64>,
         window_ms: Option<u64>,
         hold_ms: Option<u64>,
+        rate: Option<(u32, u64)>,
     ) -> PyResult<Declaration> {
         let contract = contract.map(|name| match (name, retention_ms) {
             ("native_key", Some(retention_ms)) => Contract::NativeKey { retention_ms },
@@ -95,6 +98,13 @@ impl Declaration {
         terms
             .check_retry(&again.retry)
             .map_err(|refusal| raise(&Refusal::Terms(refusal).into()))?;
+        let rate = rate.map(|(count, per_ms)| Rate { count, per_ms });
+        rate.map_or(Ok(()), |rate| rate.check()).map_err(|PolicyInvalid(text)| {
+            raise(&Error::new(
+                Code::InputInvalid,
+                format!("the rate of {}: {text}", action.as_str()),
+            ))
+        })?;
         Ok(Declaration {
             action,
             declared,
@@ -103,6 +113,7 @@ impl Declaration {
             abort: if can_abort { Abort::Possible } else { Abort::Impossible },
             goes_on,
             hold_ms: hold_ms.unwrap_or(limits::HOLD_MS),
+            rate,
         })
     }
 
@@ -132,6 +143,7 @@ impl Declaration {
             run: None,
             approval: None,
             undoes: None,
+            rate: self.rate,
             guard: None,
         })
     }

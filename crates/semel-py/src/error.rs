@@ -4,13 +4,16 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use semel::{Error, Json};
 
-/// An error as Python gets it: code, detail, when to ask again, and what was raised.
+/// An error as Python gets it: code, detail, when to ask again, what was raised,
+/// and the receipts of what was done and undone.
 pub(crate) fn parts<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyTuple>> {
     let raised = error.raised().map(|raised| {
         let args = raised.args.as_ref().map_or("", Json::text);
         (raised.kind.as_str(), args, raised.trace.as_str())
     });
-    (error.code().as_str(), error.detail(), error.retry_after_ms(), raised).into_pyobject(py)
+    let receipts = error.undone_receipts().map(|(done, undone)| (done.text(), undone.text()));
+    (error.code().as_str(), error.detail(), error.retry_after_ms(), raised, receipts)
+        .into_pyobject(py)
 }
 
 /// An error of ours as a Python exception.

@@ -17,7 +17,9 @@ mod mailbox;
 mod open;
 mod port;
 mod process;
+mod releases;
 mod transaction;
+mod wish;
 mod within;
 
 use std::ffi::OsString;
@@ -71,6 +73,12 @@ fn check_name(name: &str) -> PyResult<()> {
     semel::Action::new(name).map(drop).map_err(|invalid| error::raise(&invalid.into()))
 }
 
+/// The signal that the answer to the callback of a command becomes.
+#[pyfunction]
+fn callback_signal(id: &str) -> String {
+    semel_engine::callback_signal(id)
+}
+
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
@@ -79,6 +87,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<handle::Handle>()?;
     module.add_class::<declare::Declaration>()?;
     module.add_class::<declare::Again>()?;
+    module.add_class::<wish::Ask>()?;
+    module.add_class::<wish::Wish>()?;
+    module.add_class::<releases::Policy>()?;
     module.add_class::<mailbox::Inbox>()?;
     module.add_class::<mailbox::Asked>()?;
     module.add_class::<port::RunPort>()?;
@@ -91,5 +102,6 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(duration_ms, module)?)?;
     module.add_function(wrap_pyfunction!(recipe, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
+    module.add_function(wrap_pyfunction!(callback_signal, module)?)?;
     Ok(())
 }

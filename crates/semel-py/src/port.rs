@@ -3,17 +3,19 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use semel::{Error, Json, OnDoubt};
-use semel_core::run::course::check_step_name;
+use semel::{Action, Error, Json, OnDoubt};
+use semel_core::limits;
+use semel_core::run::course::{check_delivery_name, check_step_name};
 use semel_core::run::input_digest;
 use semel_core::time::format_duration_ms;
-use semel_engine::{Exhausted, Pending, Port, Work};
+use semel_engine::{Exhausted, Pending, Port, Start, Undo, Work};
 
 use crate::convert::{self, Exception};
-use crate::declare::{Again, Declaration};
+use crate::declare::Again;
 use crate::error::raise;
-use crate::job::{doer, step_fn};
+use crate::job::step_fn;
 use crate::mailbox::Mailbox;
+use crate::wish::Wish;
 
 /// How Python left the code of a run.
 pub(crate) enum Turn {
@@ -90,6 +92,11 @@ impl RunPort {
         Ok(step_id.map_or_else(|| self.port.next_id(name), str::to_owned))
     }
 
+    /// The identity of the next command of a name that others choose, such as that of an entity.
+    fn next_id(&self, name: &str) -> String {
+        self.port.next_id(name)
+    }
+
     /// A step; with a request it is a call of a model.
     fn step(
         &self,
@@ -109,29 +116,79 @@ impl RunPort {
         Ok(())
     }
 
-    #[expect(clippy::too_many_arguments, reason = "an effect has that many parts")]
+    /// An effect, and what takes it back: an effect whose input gets the other's receipt, under
+    /// this name.
     fn effect(
         &self,
         waiter: u32,
         id: String,
-        declaration: &Declaration,
-        key: Vec<String>,
-        downstream_key: Option<String>,
-        input: String,
-        send: Py<PyAny>,
-        look: Option<Py<PyAny>>,
+        wish: &Wish,
+        undo: Option<&Wish>,
+        receipt_as: Option<String>,
     ) -> PyResult<()> {
         let facts = self.port.facts();
-        let mut call = declaration.call(&facts.namespace, &key, downstream_key, input)?;
+        let mut call = wish.call(&facts.namespace)?;
         call.workflow = Some(facts.workflow.clone());
         call.run = Some(facts.run_id.clone());
         let what = format!("effect {}", call.address);
-        let look = look.map(Arc::new);
-        let doer = doer(self.mailbox.clone(), Arc::new(send), look, declaration.abort);
-        let on_doubt = if declaration.goes_on { OnDoubt::Continue } else { OnDoubt::Wait };
-        let work = Work::Effect { call: Box::new(call), doer, on_doubt };
+        let undo = undo.zip(receipt_as).map(|(undo, receipt_as)| {
+            let (call, doer) = (undo.call(&facts.namespace)?, undo.doer(self.mailbox.clone()));
+            PyResult::Ok(Undo { call: Box::new(call), doer, receipt_as })
+        });
+        let (call, undo) = (Box::new(call), undo.transpose()?);
+        let doer = wish.doer(self.mailbox.clone());
+        let goes_on = wish.declaration().goes_on;
+        let on_doubt = if goes_on { OnDoubt::Continue } else { OnDoubt::Wait };
+        let work = Work::Effect { call, doer, on_doubt, undo };
         self.issue(waiter, self.port.command(id, what, work));
         Ok(())
+    }
+
+    /// A run of its own, named by this run and the command when it has no key.
+    fn child(
+        &self,
+        waiter: u32,
+        id: String,
+        workflow: &str,
+        key: Option<Vec<String>>,
+        input: String,
+        deadline_ms: Option<u64>,
+    ) -> PyResult<()> {
+        let facts = self.port.facts();
+        let parts = key.unwrap_or_else(|| vec![facts.run_id.clone(), id.clone()]);
+        let key = convert::key(&parts)?;
+        let what = format!("child {workflow}/{}", key.as_str());
+        let start = Start {
+            namespace: facts.namespace.clone(),
+            workflow: Action::new(workflow).map_err(|invalid| raise(&invalid.into()))?,
+            key: Some(key),
+            input: convert::json(input)?,
+            window_ms: limits::WINDOW_MS,
+            deadline_ms,
+            release: None,
+            parent: None,
+        };
+        self.issue(waiter, self.port.command(id, what, Work::Child(Box::new(start))));
+        Ok(())
+    }
+
+    /// The right to act on an entity; its answer is the fence.
+    fn enter(&self, waiter: u32, id: String, name: String) -> PyResult<()> {
+        check_delivery_name(&name).map_err(|refusal| raise(&refusal.into()))?;
+        let what = format!("entity {name}");
+        self.issue(waiter, self.port.command(id, what, Work::Enter { name }));
+        Ok(())
+    }
+
+    /// Lets go what the command of this id entered.
+    fn leave(&self, waiter: u32, id: String, entered: String, name: String) {
+        let what = format!("leave {entered}");
+        self.issue(waiter, self.port.command(id, what, Work::Leave { entered, name }));
+    }
+
+    /// A token by which somebody outside answers once.
+    fn callback(&self, waiter: u32, id: String) {
+        self.issue(waiter, self.port.command(id, "callback".to_owned(), Work::Callback));
     }
 
     fn sleep(&self, waiter: u32, id: String, ms: u64) {

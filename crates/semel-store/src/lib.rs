@@ -4,6 +4,7 @@
 //! committed: repeat the same batch), or failed. So the rules exist once, in `semel-core`, and no
 //! two stores can disagree on one.
 
+mod cards;
 mod clock;
 pub mod memory;
 mod model;
@@ -17,10 +18,11 @@ mod upkeep;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
+pub use cards::{Card, CardQuery, Cards};
 pub use clock::{Clock, ManualClock};
 pub use opened::{Access, Opened};
 pub use runs::{Append, Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs};
-pub use upkeep::{Audit, Closed, Lost, LostRow, Return, RunAudit, Upkeep};
+pub use upkeep::{Audit, CardAudit, Closed, Lost, LostRow, Return, RunAudit, Upkeep};
 
 use random::random_hex;
 use std::sync::Arc;
@@ -35,9 +37,9 @@ use semel_core::run::Run;
 use semel_core::time::{Moment, Steady, Wall};
 use tokio::sync::watch;
 
-/// Where effects and runs are kept.
+/// Where effects, runs and cards are kept.
 #[async_trait]
-pub trait Store: Runs {
+pub trait Store: Runs + Cards {
     /// What the rules must know beyond an effect: the store's time, its epoch, a quarantine.
     fn ground(&self) -> Ground;
 
@@ -127,6 +129,10 @@ pub enum Write {
     Touch { namespace: String, id: String, at: Steady },
     /// Keeps a large value for a run. It may be there already.
     Blob { namespace: String, digest: String, text: String, run: i64 },
+    /// At its first version the card must not exist, at a later one it must be at the version before.
+    Card(Card),
+    /// Removes a card, which must be at this version.
+    DropCard { namespace: String, kind: String, name: String, version: u64 },
 }
 
 impl Write {
@@ -156,7 +162,9 @@ impl Write {
             | Write::Deliver(_)
             | Write::Consume { .. }
             | Write::Touch { .. }
-            | Write::Blob { .. } => None,
+            | Write::Blob { .. }
+            | Write::Card(_)
+            | Write::DropCard { .. } => None,
         }
     }
 
@@ -172,7 +180,9 @@ impl Write {
             | Write::DropRun { .. }
             | Write::Append(_)
             | Write::Deliver(_)
-            | Write::Consume { .. } => true,
+            | Write::Consume { .. }
+            | Write::Card(_)
+            | Write::DropCard { .. } => true,
             Write::InEpoch(_) | Write::Holds { .. } | Write::Touch { .. } | Write::Blob { .. } => {
                 false
             }
@@ -192,6 +202,8 @@ pub struct Row {
     pub due: Option<Steady>,
     pub sweep_at: Option<Wall>,
     pub alarmed: bool,
+    /// It waits for a person's approval, as far as was known when it was written.
+    pub held: bool,
     pub record: String,
     /// A checksum of the record: bytes that changed under us are found, not believed.
     pub sum: i64,
@@ -208,6 +220,7 @@ impl Row {
             due: effect.due(now),
             sweep_at: effect.sweep_at(),
             alarmed: !effect.alarms.is_empty(),
+            held: effect.is_held(now),
             created: effect.created,
             sum: checksum(&record),
             record,
@@ -244,6 +257,8 @@ pub struct Query {
     /// Only rows written as pending or in doubt: all that may be in doubt by now.
     pub unsettled: bool,
     pub alarmed: bool,
+    /// Only rows written as held for approval.
+    pub held: bool,
     /// Continue after this cursor.
     pub after: Option<i64>,
     pub limit: usize,
@@ -264,6 +279,7 @@ impl Query {
             state: None,
             unsettled: false,
             alarmed: false,
+            held: false,
             after: None,
             limit,
         }
@@ -271,7 +287,7 @@ impl Query {
 }
 
 /// A page of effects and where the next one begins.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
     pub effects: Vec<Effect>,
     pub next: Option<i64>,
@@ -296,7 +312,7 @@ pub struct DuePage {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CommitError {
     /// A guard failed; nothing was written. Decide again on the newest row of each effect that was
-    /// to be written, in order; a run is loaded anew.
+    /// to be written, in order; a run or a card is loaded anew.
     #[error("the rows have changed")]
     Stale(Vec<Option<Effect>>),
     /// Maybe committed. Repeat the same batch; never read alone, never treat as failed.

@@ -31,6 +31,9 @@ pub trait Runs: Send + Sync + 'static {
     /// Runs of one lane that are due now, the longest waiting first, and when the next one is.
     async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError>;
 
+    /// The run with the least number of those that stand in a queue.
+    async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError>;
+
     /// Runs, newest first.
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError>;
 
@@ -55,6 +58,8 @@ pub struct RunRow {
     pub created: Wall,
     pub wake_at: Option<Steady>,
     pub waits_on: Option<String>,
+    /// In which it stands while nobody holds it.
+    pub queue: Option<String>,
     pub sweep_at: Option<Wall>,
     pub record: String,
     pub sum: i64,
@@ -78,6 +83,7 @@ impl RunRow {
             created: run.created,
             wake_at: run.wake_at(now).map(|at| from_now_on(at, now)),
             waits_on: run.waits_on(),
+            queue: run.queue(),
             sweep_at: run.sweep_at(),
             sum: checksum(&record),
             record,

@@ -9,7 +9,8 @@ use semel_core::record::Effect;
 use semel_core::run::{self, Run};
 use semel_core::time::{Moment, Wall};
 
-use crate::{CommitError, RunRow, Runs, Store, StoreError};
+use crate::cards::CardKey;
+use crate::{Card, CommitError, RunRow, Runs, Store, StoreError};
 
 /// A store that outlives its processes, as an operator sees it.
 #[async_trait]
@@ -31,6 +32,13 @@ pub trait Upkeep: Store {
 
     /// Checks that each journal after this number belongs to a run.
     async fn audit_journals(&self, after: i64, limit: usize) -> Result<RunAudit, StoreError>;
+
+    /// Checks each card after this namespace, kind and name.
+    async fn audit_cards(
+        &self,
+        after: Option<(String, String, String)>,
+        limit: usize,
+    ) -> Result<CardAudit, StoreError>;
 
     /// Every time the store was found to have gone back, the newest first.
     async fn returns(&self) -> Result<Vec<Return>, StoreError>;
@@ -63,11 +71,12 @@ impl Audit {
         &mut self,
         row: i64,
         read: Result<(EffectColumns, Effect), StoreError>,
+        now: &Moment,
     ) -> Result<(), StoreError> {
         self.next = Some(row);
         match read {
             Ok((columns, effect)) => {
-                let problem = columns.problem(&effect);
+                let problem = columns.problem(&effect, now);
                 let named = problem.map(|what| format!("row {row} ({}): {what}", effect.address));
                 self.problems.extend(named);
                 self.effects.push(effect);
@@ -107,6 +116,35 @@ impl RunAudit {
             Err(StoreError::Corrupt(what)) => self.problems.push(format!("run {number}: {what}")),
             Err(error) => return Err(error),
         }
+        Ok(())
+    }
+}
+
+/// One page of an audit over all cards.
+#[derive(Clone, Debug, Default)]
+pub struct CardAudit {
+    pub cards: Vec<Card>,
+    pub problems: Vec<String>,
+    /// Namespace, kind and name of the last one that was looked at.
+    pub next: Option<(String, String, String)>,
+}
+
+impl CardAudit {
+    /// Takes one card by its name, and as it was read.
+    pub(crate) fn take(
+        &mut self,
+        key: CardKey,
+        read: Result<Card, StoreError>,
+    ) -> Result<(), StoreError> {
+        match read {
+            Ok(card) => self.cards.push(card),
+            Err(StoreError::Corrupt(what)) => {
+                let (namespace, kind, name) = &key;
+                self.problems.push(format!("card {namespace}/{kind}/{name}: {what}"));
+            }
+            Err(error) => return Err(error),
+        }
+        self.next = Some(key);
         Ok(())
     }
 }
@@ -166,12 +204,13 @@ pub(crate) struct EffectColumns {
     pub(crate) state: String,
     pub(crate) sweep_at: Option<i64>,
     pub(crate) alarmed: bool,
+    pub(crate) held: bool,
 }
 
 impl EffectColumns {
     /// What a column says that the record does not. Which state it is is left out: it may lag
     /// behind time.
-    fn problem(&self, effect: &Effect) -> Option<String> {
+    fn problem(&self, effect: &Effect, now: &Moment) -> Option<String> {
         let Address { namespace, action, key } = &effect.address;
         let checks = [
             (
@@ -188,9 +227,18 @@ impl EffectColumns {
                 "its retention differs from its record",
             ),
             (self.alarmed != effect.alarms.is_empty(), "its alarm mark differs from its record"),
+            (self.is_held_rightly(effect, now), "its hold mark differs from its record"),
             (effect::State::parse(&self.state).is_some(), "its state is none of ours"),
         ];
         checks.iter().find(|(is_right, _)| !is_right).map(|(_, what)| (*what).to_owned())
+    }
+}
+
+impl EffectColumns {
+    /// Time may have ended a hold since it was written, but begins none.
+    fn is_held_rightly(&self, effect: &Effect, now: &Moment) -> bool {
+        let is_open = effect.approval.as_ref().is_some_and(|asked| asked.judgement.is_none());
+        if self.held { is_open } else { !effect.is_held(now) }
     }
 }
 
@@ -206,6 +254,7 @@ pub(crate) struct RunColumns {
     pub(crate) created_at: i64,
     pub(crate) wakes: bool,
     pub(crate) waits_on: Option<String>,
+    pub(crate) queue: Option<String>,
     pub(crate) sweep_at: Option<i64>,
 }
 
@@ -225,6 +274,7 @@ impl RunColumns {
             (self.created_at == wanted.created.0, "time of creation"),
             (wakes_rightly, "time to wake"),
             (self.waits_on == wanted.waits_on, "wait"),
+            (self.queue == wanted.queue, "queue"),
             (self.sweep_at == wanted.sweep_at.map(|at| at.0), "retention"),
         ];
         let wrong = checks.iter().find(|(is_right, _)| !is_right);

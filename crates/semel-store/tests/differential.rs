@@ -78,7 +78,7 @@ async fn check(seeds: [u64; 2]) {
     assert_eq!(seen["steps"], 2 * GROUPS * GROUP, "{seen:?}");
 }
 
-const ANSWERS: [&str; 9] = [
+const ANSWERS: [&str; 10] = [
     "answer: written",
     "answer: done before",
     "answer: stale, a row",
@@ -88,6 +88,7 @@ const ANSWERS: [&str; 9] = [
     "answer: next due",
     "answer: sweepable",
     "answer: more pages",
+    "answer: held",
 ];
 
 async fn run(seed: u64, seen: &mut Seen) {
@@ -185,7 +186,9 @@ fn record(write: &Write) -> Option<&String> {
         | Write::Deliver(_)
         | Write::Consume { .. }
         | Write::Touch { .. }
-        | Write::Blob { .. } => None,
+        | Write::Blob { .. }
+        | Write::Card(_)
+        | Write::DropCard { .. } => None,
     }
 }
 
@@ -202,6 +205,7 @@ async fn compare(
         state: chance.one_in(2).then(|| *chance.pick(&semel_core::effect::State::ALL)),
         unsettled: chance.one_in(4),
         alarmed: chance.one_in(4),
+        held: chance.one_in(4),
         ..Query::everywhere(limit)
     };
     let address = history::address(chance);
@@ -215,6 +219,7 @@ async fn compare(
             store.sweepable(limit).await.expect("what may be swept"),
             store.load(&address).await.expect("a load"),
             store.load_generation(&address, generation).await.expect("a load"),
+            pages(store, Query { held: true, ..Query::everywhere(limit) }).await,
         );
         let mut note = |kind, happened: bool| {
             if happened {
@@ -225,6 +230,7 @@ async fn compare(
         note("answer: next due", found.2.iter().any(|(_, next)| next.is_some()));
         note("answer: sweepable", !found.3.is_empty());
         note("answer: more pages", found.1.len() > 1);
+        note("answer: held", found.6.iter().any(|page| !page.is_empty()));
         match &wanted {
             None => wanted = Some(found),
             Some(wanted) => {
@@ -233,6 +239,7 @@ async fn compare(
                 assert_eq!(found.2, wanted.2, "{place}: {name} has other effects due");
                 assert_eq!(found.3, wanted.3, "{place}: {name} has others to sweep");
                 assert_eq!((&found.4, &found.5), (&wanted.4, &wanted.5), "{place}: {name} loads");
+                assert_eq!(found.6, wanted.6, "{place}: {name} holds others for a person");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! All stores answer one history of runs identically: answers and snapshots.
+//! All stores answer one history of runs and cards identically: answers and snapshots.
 //!
 //! Wishes are put to the rules on what the model holds, many at once, so that they meet; some are
 //! repeated, some mixed together, some wrong. A seed names a whole history.
@@ -10,16 +10,14 @@ use std::sync::Arc;
 
 use semel_core::effect::Ground;
 use semel_core::journal::{At, Link};
-use semel_core::run::{self, How, On, Pause, Run, State, Sweep, Take, Wait};
+use semel_core::run::{self, How, On, Pause, Run, Sweep, Take, Wait};
 use semel_store::conformance::{self, Subject, run_of};
 use semel_store::memory::Memory;
-use semel_store::{
-    Append, Batch, Clock, CommitError, Delivery, DueRuns, Inked, ManualClock, RunQuery, RunRow,
-    Write,
-};
+use semel_store::{Append, Batch, Clock, CommitError, Delivery, Inked, ManualClock, RunRow, Write};
 use support::chance::Chance;
-use support::history::in_epoch;
-use support::{Folder, WALL_MS};
+use support::history::{MIXED_MAX, in_epoch};
+use support::snapshot::{DIGESTS, GATES, snapshot};
+use support::{Folder, WALL_MS, deck};
 use tokio::task::JoinSet;
 
 /// Batches that are committed at once, so that the stores group them.
@@ -28,7 +26,6 @@ const GROUPS: usize = 80;
 const HOUR_MS: u64 = 3_600_000;
 const WORKFLOWS: [&str; 2] = ["w", "v"];
 const KEYS: usize = 5;
-const DIGESTS: [&str; 3] = ["x", "y", "z"];
 
 type Seen = BTreeMap<&'static str, usize>;
 
@@ -53,7 +50,7 @@ async fn stores_answer_one_history_of_runs_alike_part_4() {
 }
 
 /// Everything that a history must have done, and been answered, at least once.
-const WANTED: [&str; 24] = [
+const WANTED: [&str; 32] = [
     "start",
     "take",
     "renew",
@@ -78,6 +75,14 @@ const WANTED: [&str; 24] = [
     "answer: stale, effects",
     "seen: due",
     "seen: sweepable",
+    "seen: a queue",
+    "seen: cards",
+    "seen: due cards",
+    "queue",
+    "card: new",
+    "card: change",
+    "card: drop",
+    "card: wrong",
 ];
 
 async fn check(seeds: [u64; 2]) {
@@ -143,6 +148,9 @@ async fn history(seed: u64, seen: &mut Seen) {
             };
             note("seen: due", model.due.iter().any(|due| !due.runs.is_empty()));
             note("seen: sweepable", !model.sweepable.is_empty());
+            note("seen: a queue", model.queues.iter().any(Option::is_some));
+            note("seen: cards", model.deck.listed.iter().any(|page| page.len() > 2));
+            note("seen: due cards", model.deck.due.iter().any(|due| !due.is_empty()));
         }
     }
 }
@@ -177,7 +185,11 @@ impl Player {
         let number = if self.chance.one_in(6) { near } else { self.count };
         let new = run_of(workflow, &key, number, ground);
         let stored = model.run(&new.namespace, &new.id).await.expect("the model reads");
-        let planned = match (self.chance.up_to(16), stored) {
+        let planned = match (self.chance.up_to(19), stored) {
+            (16..19, _) => {
+                let (kind, write) = deck::plan(model, &mut self.chance, ground.now.wall).await;
+                Some((kind, vec![write]))
+            }
             (0, _) => self.again("repeat", 1, 40),
             (1, _) => self.again("mixed", 3, 12),
             (2, _) => Some(("touch", vec![touch(&new, ground)])),
@@ -197,14 +209,20 @@ impl Player {
                 Some(self.advance(&run, last.as_ref(), ground))
             }
         };
-        let (kind, writes) = planned?;
+        let (kind, mut writes) = planned?;
+        if self.chance.one_in(6) {
+            // A card that is changed together with whatever else.
+            let (_, write) = deck::plan(model, &mut self.chance, ground.now.wall).await;
+            writes.insert(self.chance.up_to(writes.len() + 1), write);
+        }
         let batch = Batch { writes: writes.into() };
         let (kind, batch) = match self.chance.up_to(24) {
             0 => ("in epoch", in_epoch(ground.epoch, &batch)),
             1 => ("wrong epoch", in_epoch(ground.epoch + 1, &batch)),
             _ => (kind, batch),
         };
-        if kind != "repeat" {
+        // Mixes of mixes would double without end.
+        if kind != "repeat" && batch.writes.len() <= MIXED_MAX {
             self.past.push(batch.clone());
         }
         Some((kind, batch))
@@ -267,15 +285,22 @@ impl Player {
         if self.chance.one_in(4) {
             writes.push(self.consume(run));
         }
-        let waits = || {
+        let waits = |on| {
             let due = (self.count % 2 == 0).then(|| At::from(now).plus(20_000));
-            vec![Wait { id: "s#0".into(), on: On::Signal("go".into()), due, note: None }]
+            vec![Wait { id: "s#0".into(), on, due, note: None }]
         };
-        match self.chance.up_to(4) {
+        match self.chance.up_to(5) {
             0 => {
-                if let Ok(next) = run::park(run, run.fence, waits()) {
+                if let Ok(next) = run::park(run, run.fence, waits(On::Signal("go".into()))) {
                     writes.push(Write::run(&next, now));
                     return ("park", writes);
+                }
+            }
+            4 => {
+                let gate = On::Slot((*self.chance.pick(&GATES)).into());
+                if let Ok(next) = run::park(run, run.fence, waits(gate)) {
+                    writes.push(Write::run(&next, now));
+                    return ("queue", writes);
                 }
             }
             1 => {
@@ -374,57 +399,3 @@ fn drop_run(run: &Run, version: u64, row: Option<RunRow>) -> Write {
     let (namespace, id, number) = (run.namespace.clone(), run.id.clone(), run.number);
     Write::DropRun { namespace, id, number, version, row }
 }
-
-/// Journal, last entry, inbox, and deliveries by identity.
-type Belongings = (Vec<Inked>, Option<Inked>, Vec<Delivery>, Vec<Option<Delivery>>);
-
-/// Everything about runs that can be read.
-#[derive(Debug, PartialEq)]
-struct Snapshot {
-    runs: Vec<Run>,
-    by_state: Vec<usize>,
-    due: Vec<DueRuns>,
-    sweepable: Vec<Run>,
-    belongings: Vec<Belongings>,
-    blobs: Vec<Option<String>>,
-}
-
-async fn snapshot(store: &Subject) -> Snapshot {
-    let list = async |state| {
-        let query = RunQuery { state, ..RunQuery::everywhere(1_000) };
-        store.list_runs(&query).await.expect("a list").runs
-    };
-    let runs = list(None).await;
-    let mut by_state = Vec::new();
-    for state in State::ALL {
-        by_state.push(list(Some(state)).await.len());
-    }
-    let mut due = Vec::new();
-    for (lane, limit) in LANES {
-        let mut found = store.due_runs(lane, limit).await.expect("due runs");
-        // The stores count their boots differently.
-        found.next.iter_mut().for_each(|next| next.boot = 0);
-        due.push(found);
-    }
-    let mut belongings = Vec::new();
-    let mut blobs = Vec::new();
-    for run in &runs {
-        let journal = store.journal(run.number, 0, 1_000).await.expect("a journal");
-        let last = store.last_entry(run.number).await.expect("an entry");
-        let inbox = store.inbox(run.number).await.expect("an inbox");
-        let mut deliveries = Vec::new();
-        for identity in 0..8 {
-            let found = store.delivery(run.number, &format!("d{identity}")).await;
-            deliveries.push(found.expect("a delivery"));
-        }
-        belongings.push((journal, last, inbox, deliveries));
-        for digest in DIGESTS {
-            blobs.push(store.blob(&run.namespace, digest).await.expect("a blob"));
-        }
-    }
-    let sweepable = store.sweepable_runs(1_000).await.expect("runs to sweep");
-    Snapshot { runs, by_state, due, sweepable, belongings, blobs }
-}
-
-const LANES: [(&str, usize); 4] =
-    [("default/w", 100), ("default/v", 1), ("default/v", 100), ("", 100)];

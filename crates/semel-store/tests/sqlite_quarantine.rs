@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use semel_core::effect::Quarantine;
 use semel_core::time::Wall;
-use semel_store::sqlite::Sqlite;
+use semel_store::sqlite::{FORMAT, Sqlite};
 use semel_store::{
     Access, Batch, Clock, Closed, CommitError, ManualClock, Return, Store, StoreError, Upkeep,
     Write,
@@ -257,13 +257,13 @@ fn an_open_quarantine_of_an_older_format_moves_with_the_migration() {
 
 #[test]
 fn a_file_without_a_quarantine_gets_none_from_the_migration() {
-    for format in [1, 2] {
+    for format in [1, 2, 3] {
         let folder = old_store(format);
         let reader = folder.open_to_read();
         assert_eq!((returns(&reader), reader.ground().quarantine), (vec![], None));
         assert_eq!(reader.format(), i64::try_from(format).expect("a small number"));
         let store = folder.open();
         assert_eq!((returns(&store), store.ground().quarantine), (vec![], None));
-        assert_eq!((store.format(), store.ground().epoch), (3, 0));
+        assert_eq!((store.format(), store.ground().epoch), (FORMAT, 0));
     }
 }

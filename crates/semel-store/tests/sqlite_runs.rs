@@ -47,7 +47,7 @@ fn a_store_of_the_first_format_is_migrated_when_it_is_opened() {
     running(&store, "r", 1, 3);
     assert_eq!(block_on(store.journal(1, 0, 10)).expect("a journal").len(), 3);
     folder.close_and_fold(store);
-    assert_eq!((format(&folder), FORMAT), (3, 3));
+    assert_eq!((format(&folder), FORMAT), (4, 4));
     let store = folder.open();
     assert!(block_on(has(&store, "k")));
     assert_eq!(block_on(store.list_runs(&RunQuery::everywhere(9))).expect("runs").runs.len(), 1);
@@ -110,7 +110,7 @@ fn the_database_itself_refuses_a_run_that_waits_for_nothing() {
     let error = sql(&folder, copy).expect_err("a second entry").to_string();
     assert!(error.starts_with("UNIQUE constraint failed: journal.run, journal.seq"), "{error}");
     let copy = "INSERT INTO runs SELECT 2, namespace, id, version, workflow, key, lane, state, \
-         parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record FROM runs";
+         parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record, queue FROM runs";
     let error = sql(&folder, copy).expect_err("a second run").to_string();
     assert!(error.starts_with("UNIQUE constraint failed: runs.namespace, runs.id"), "{error}");
 }
@@ -120,7 +120,7 @@ fn statements_of_users_cannot_touch_runs() {
     let folder = Folder::new();
     let store = folder.open();
     running(&store, "k", 1, 2);
-    for table in ["runs", "journal", "inbox", "blobs", "blob_uses"] {
+    for table in ["runs", "journal", "inbox", "blobs", "blob_uses", "cards"] {
         let text = format!("DELETE FROM {table}");
         let work: semel_store::sqlite::Work = Box::new(move |_, _, connection| {
             let failed = connection.execute_batch(&text).expect_err("it is refused");

@@ -9,15 +9,16 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::{join_all, select_all};
 use futures_util::stream::{self, StreamExt};
 use semel_core::json::Json;
+use semel_core::key::IntoKey;
 use semel_core::limits;
 use semel_core::retry::Retry;
-use semel_core::run::course::check_step_name;
+use semel_core::run::course::{check_delivery_name, check_step_name};
 use semel_core::time::format_duration_ms;
-use semel_engine::{Exhausted, Pending, Port, StepFault, StepFn, Work};
+use semel_engine::{Exhausted, Pending, Port, StepFault, StepFn, Work, callback_signal};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{Code, Effect, Error, Failure, Question, Semel, UserWait, millis};
+use crate::{Code, Effect, Error, Failure, Question, Semel, Start, UserWait, millis};
 
 /// A run, as its own code sees it. Cheap to clone.
 ///
@@ -61,6 +62,42 @@ impl Context {
     /// Declares one effect of this run: the same row of the ledger as when it is called alone.
     pub fn effect(&self, action: &str) -> Effect<'_> {
         Effect::in_run(&self.semel, action, self.port.clone())
+    }
+
+    /// Declares what takes an effect back, for [`Effect::compensate_with`].
+    pub fn undo(&self, action: &str) -> Effect<'_> {
+        Effect::new(&self.semel, action)
+    }
+
+    /// Declares a run of a workflow that this run starts and waits for. Without a key of its own it
+    /// is named by this run and its place in it, so it is the same child after a restart. It ends
+    /// before this run does: with the cancel, the failure or the deadline of this run it is ended.
+    pub fn child(&self, workflow: &str) -> Child<'_> {
+        let id = self.port.next_id(workflow);
+        Child { port: self.port.clone(), id, start: Start::new(&self.semel, workflow) }
+    }
+
+    /// Waits until this run alone may act on an entity, such as `ticket:42`, and holds it until it
+    /// leaves or ends, over restarts too. The key of an effect says whether it was done before; this
+    /// says who may act.
+    pub async fn entity(&self, name: &str) -> Result<Entity, Error> {
+        check_delivery_name(name)?;
+        let id = self.port.next_id(&format!("entity {name}"));
+        let (name, what) = (name.to_owned(), format!("entity {name}"));
+        let work = Work::Enter { name: name.clone() };
+        let fence = self.port.command(id.clone(), what, work).await?;
+        let fence = read(&fence.expect("a grant has a fence"))?;
+        Ok(Entity { port: self.port.clone(), id, name, fence })
+    }
+
+    /// A token by which somebody outside answers once, such as an agent that reports back: give it
+    /// away by an effect, then wait for the answer.
+    pub async fn callback(&self, name: &str) -> Result<Callback, Error> {
+        check_step_name(name)?;
+        let id = self.port.next_id(name);
+        let token = self.port.command(id.clone(), "callback".to_owned(), Work::Callback).await?;
+        let token = read(&token.expect("a callback has a token"))?;
+        Ok(Callback { port: self.port.clone(), id, token })
     }
 
     /// Waits, for as long as it takes: the run is parked meanwhile.
@@ -176,6 +213,106 @@ impl Context {
     /// Whether what the code does now was done before: log nothing twice.
     pub fn is_replaying(&self) -> bool {
         self.port.is_replaying()
+    }
+}
+
+/// A child being declared. Awaiting it starts it and waits for its end.
+pub struct Child<'a> {
+    port: Port,
+    id: String,
+    start: Start<'a>,
+}
+
+impl<'a> Child<'a> {
+    /// The stable name of what it is about: the same key is the same run, whoever starts it.
+    pub fn key(mut self, key: impl IntoKey) -> Self {
+        self.start = self.start.key(key);
+        self
+    }
+
+    /// What the workflow gets.
+    pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Self {
+        self.start = self.start.input(input);
+        self
+    }
+
+    /// When the child is ended by itself.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.start = self.start.deadline(deadline);
+        self
+    }
+
+    /// Starts the child and waits for what it comes to. A child that fails or is cancelled is the
+    /// error `child_failed`.
+    pub async fn result<T: DeserializeOwned>(self) -> Result<T, Error> {
+        let mut ask = self.start.ask()?;
+        let key = match ask.key.take() {
+            Some(key) => key,
+            None => [self.port.facts().run_id.as_str(), self.id.as_str()].into_key()?,
+        };
+        let what = format!("child {}/{}", ask.workflow.as_str(), key.as_str());
+        ask.key = Some(key);
+        let value = self.port.command(self.id, what, Work::Child(Box::new(ask))).await?;
+        read(&value.expect("a child has a result"))
+    }
+}
+
+/// An entity that this run alone may act on.
+pub struct Entity {
+    port: Port,
+    id: String,
+    name: String,
+    fence: u64,
+}
+
+impl Entity {
+    /// Grows with each grant of the entity: for whatever outside can compare it.
+    pub fn fence(&self) -> u64 {
+        self.fence
+    }
+
+    /// Lets the entity go before the run ends.
+    pub async fn leave(self) -> Result<(), Error> {
+        let id = self.port.next_id(&format!("leave {}", self.name));
+        let what = format!("leave {}", self.id);
+        let work = Work::Leave { entered: self.id, name: self.name };
+        self.port.command(id, what, work).await.map(|_| ())
+    }
+}
+
+/// A token, and the answer that it brings.
+pub struct Callback {
+    port: Port,
+    id: String,
+    token: String,
+}
+
+impl Callback {
+    /// Whoever has this can answer, once. It is as good as a password.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Waits for the answer. One that came early is there at once.
+    pub async fn answer<T: DeserializeOwned>(&self) -> Result<T, Error> {
+        let payload = self.wait(None).await?;
+        read(&payload.expect("only a timeout gives nothing"))
+    }
+
+    /// Waits for the answer up to a time; `None` when none came.
+    pub async fn answer_within<T: DeserializeOwned>(
+        &self,
+        timeout: Duration,
+    ) -> Result<Option<T>, Error> {
+        let payload = self.wait(Some(bounded(timeout)?)).await?;
+        payload.map(|payload| read(&payload)).transpose()
+    }
+
+    fn wait(&self, timeout_ms: Option<u64>) -> Pending {
+        let name = callback_signal(&self.id);
+        let id = self.port.next_id(&name);
+        let what = format!("signal {name}");
+        self.port.command(id, what, Work::Wait { name, timeout_ms, note: None })
     }
 }
 

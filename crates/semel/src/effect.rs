@@ -8,13 +8,14 @@ use semel_core::contract::Declared;
 use semel_core::effect::Abort;
 use semel_core::effect::approve::Ask;
 use semel_core::fingerprint::Rule;
+use semel_core::gate::Rate;
 use semel_core::json::Json;
 use semel_core::key::{IntoKey, Key};
 use semel_core::limits;
 use semel_core::record::Contract;
 use semel_core::retry::Retry;
 use semel_core::run::course::check_step_name;
-use semel_engine::{Call, Doer, Error, Intent, Looked, OnDoubt, Port, Sent, Work};
+use semel_engine::{Call, Doer, Error, Intent, Looked, OnDoubt, Port, Sent, Undo, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -42,6 +43,8 @@ pub struct Effect<'a> {
     pub(crate) workflow: Option<String>,
     pub(crate) look: Option<LookFn>,
     approval: Option<Ask>,
+    undo: Option<Result<Undo, Error>>,
+    rate: Option<Rate>,
     place: Option<Place>,
 }
 
@@ -69,6 +72,8 @@ impl<'a> Effect<'a> {
             workflow: None,
             look: None,
             approval: None,
+            undo: None,
+            rate: None,
             place: None,
         }
     }
@@ -152,6 +157,13 @@ impl<'a> Effect<'a> {
         self
     }
 
+    /// At most so many sends of this action in so long, over all processes: a repeat that needs no
+    /// send is not counted. Whoever comes too early waits, a run parked.
+    pub fn rate(mut self, count: u32, per: Duration) -> Self {
+        self.rate = Some(Rate { count, per_ms: millis(per) });
+        self
+    }
+
     /// How long a duplicate waits for the first to finish (25 s).
     pub fn hold(mut self, hold: Duration) -> Self {
         self.hold_ms = millis(hold);
@@ -167,6 +179,53 @@ impl<'a> Effect<'a> {
     /// The workflow that asks, for the record.
     pub fn workflow(mut self, name: impl Into<String>) -> Self {
         self.workflow = Some(name.into());
+        self
+    }
+
+    /// In a run: what takes this effect back, should the run fail or be cancelled. The undo is an
+    /// effect of its own, declared by [`crate::Context::undo`]: its own key, contract and doubt. Its code gets the receipt of what
+    /// it takes back. Undos run in reverse order, once nothing of the run is under way or in doubt,
+    /// and only for what this very run has done.
+    pub fn compensate_with<R, T, F, Fut>(mut self, undo: Effect<'_>, send: F) -> Self
+    where
+        R: DeserializeOwned + Send + 'static,
+        T: Serialize,
+        F: Fn(Intent, R) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<T, Failure>> + Send + 'static,
+    {
+        let send = Arc::new(send);
+        let send: SendFn = Box::new(move |intent| {
+            let send = send.clone();
+            Box::pin(async move {
+                match intent.input_as::<Taken<R>>() {
+                    Ok(Taken { receipt: given }) => {
+                        let sent = send(intent, given).await;
+                        sent.map_or_else(Failure::into_sent, |value| receipt(&value))
+                    }
+                    Err(error) => Sent::Refused(error.detail().to_owned()),
+                }
+            })
+        });
+        let doer = Arc::new(Doer { send, look: undo.look, abort: Abort::Possible });
+        let address = undo.key.and_then(|key| undo.semel.address(&undo.action, key));
+        self.undo = Some(address.and_then(|address| {
+            let call = Call {
+                address,
+                input: undo.input?,
+                rule: undo.rule,
+                declared: undo.declared,
+                downstream_key: undo.downstream_key,
+                retry: undo.retry,
+                hold_ms: undo.hold_ms,
+                workflow: None,
+                run: None,
+                approval: undo.approval,
+                undoes: None,
+                rate: undo.rate,
+                guard: None,
+            };
+            Ok(Undo { call: Box::new(call), doer, receipt_as: "receipt".to_owned() })
+        }));
         self
     }
 
@@ -236,6 +295,7 @@ impl<'a> Effect<'a> {
             run: None,
             approval: self.approval,
             undoes: None,
+            rate: self.rate,
             guard: None,
         };
         let Some(Place { port, id, is_named, on_doubt }) = self.place else {
@@ -248,10 +308,17 @@ impl<'a> Effect<'a> {
         call.workflow = Some(port.facts().workflow.clone());
         call.run = Some(port.facts().run_id.clone());
         let what = format!("effect {}", call.address);
-        let work = Work::Effect { call: Box::new(call), doer, on_doubt };
+        let undo = self.undo.transpose()?;
+        let work = Work::Effect { call: Box::new(call), doer, on_doubt, undo };
         let receipt = port.command(id, what, work).await?;
         read_receipt(&receipt.expect("an effect has a receipt"))
     }
+}
+
+/// What the code of an undo is sent with.
+#[derive(serde::Deserialize)]
+struct Taken<R> {
+    receipt: R,
 }
 
 pub(crate) type SendFn = Box<dyn Fn(Intent) -> futures::BoxFuture<Sent> + Send + Sync>;

@@ -64,12 +64,13 @@ mod handler;
 mod notify;
 mod open;
 mod run;
+mod schedule;
 mod transaction;
 mod user;
 mod worker;
 
 pub use approval::{Approval, Approvals, Approved, Asked, Decided, Question};
-pub use context::{Context, Step};
+pub use context::{Callback, Child, Context, Entity, Step};
 pub use effect::Effect;
 pub use failure::{Failure, NotApplied, Refused};
 pub use handler::Handler;
@@ -77,11 +78,13 @@ pub use handler::Handler;
 pub use notify::Notifier;
 pub use open::Semel;
 pub use run::{RunHandle, Start};
+pub use schedule::Schedule;
 pub use transaction::Transaction;
 pub use user::UserWait;
 pub use worker::{Worker, Working};
 
 pub use semel_core::code::Code;
+pub use semel_core::gate::Mode;
 pub use semel_core::journal::Raised;
 pub use semel_core::json::Json;
 pub use semel_core::key::{Action, Address, IntoKey, Key, Namespace};
@@ -89,7 +92,8 @@ pub use semel_core::recipes as keys;
 pub use semel_core::record::{Answer, Contract, Judgement};
 pub use semel_core::retry::Retry;
 pub use semel_core::run::{Run, State as RunState};
-pub use semel_engine::{Error, Intent, OnDoubt, Signalled};
+pub use semel_core::schedule::CatchUp;
+pub use semel_engine::{Error, Intent, OnDoubt, Scheduled, Signalled};
 
 /// SQLite as [`Transaction`] hands it to user code: no second SQLite may open the store's file.
 pub use rusqlite;

@@ -6,7 +6,7 @@ use semel_core::record;
 use semel_engine::{Engine, Error, WeakEngine};
 use semel_store::{Access, Clock, Opened};
 
-use crate::{Approvals, Effect, Handler, RunHandle, Start, Transaction, Worker};
+use crate::{Approvals, Effect, Handler, RunHandle, Schedule, Start, Transaction, Worker};
 
 /// A ledger, opened. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
@@ -36,6 +36,11 @@ impl Semel {
         Ok(Semel { namespace: Namespace::new(name)?, ..self.clone() })
     }
 
+    /// The same ledger, in the draft twin of the namespace: its effects and runs are others.
+    pub fn draft(&self) -> Semel {
+        Semel { namespace: self.namespace.draft(), ..self.clone() }
+    }
+
     /// The namespace it works in.
     pub fn namespace_of(&self) -> &Namespace {
         &self.namespace
@@ -54,6 +59,21 @@ impl Semel {
     /// A run by its id.
     pub fn run(&self, id: &str) -> RunHandle {
         RunHandle::new(self, id)
+    }
+
+    /// Answers a callback by its token. The first answer stands; the same one again changes nothing,
+    /// another one is told so.
+    pub async fn call_back<T: serde::Serialize + ?Sized>(
+        &self,
+        token: &str,
+        payload: &T,
+    ) -> Result<semel_engine::Signalled, Error> {
+        self.engine.call_back(token, semel_core::json::Json::of(payload)?).await
+    }
+
+    /// A schedule by its name: to put it, look at it, stop it or remove it.
+    pub fn schedule(&self, name: &str) -> Schedule<'_> {
+        Schedule::new(self, name)
     }
 
     /// Registers workflows that this process works on.

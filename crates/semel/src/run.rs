@@ -20,6 +20,7 @@ pub struct Start<'a> {
     input: Result<Json, Error>,
     window_ms: u64,
     deadline_ms: Option<u64>,
+    release: Option<String>,
 }
 
 impl<'a> Start<'a> {
@@ -31,6 +32,7 @@ impl<'a> Start<'a> {
             input: Ok(Json::null()),
             window_ms: limits::WINDOW_MS,
             deadline_ms: None,
+            release: None,
         }
     }
 
@@ -58,19 +60,32 @@ impl<'a> Start<'a> {
         self
     }
 
-    /// Starts the run, or attaches to the one that this key started before.
-    pub async fn run(self) -> Result<RunHandle, Error> {
-        let ask = semel_engine::Start {
+    /// The release to start on, instead of the live one. A draft is started so, and runs in the
+    /// draft twin of the namespace: its effects are others than the live ones.
+    pub fn release(mut self, release: &str) -> Self {
+        self.release = Some(release.to_owned());
+        self
+    }
+
+    pub(crate) fn ask(self) -> Result<semel_engine::Start, Error> {
+        Ok(semel_engine::Start {
             namespace: self.semel.namespace.clone(),
             workflow: Action::new(&self.workflow)?,
             key: self.key.transpose()?,
             input: self.input?,
             window_ms: self.window_ms,
             deadline_ms: self.deadline_ms,
-        };
+            release: self.release,
+            parent: None,
+        })
+    }
+
+    /// Starts the run, or attaches to the one that this key started before.
+    pub async fn run(self) -> Result<RunHandle, Error> {
         let engine = self.semel.engine.clone();
-        let started = engine.start_run(ask).await?;
-        let namespace = self.semel.namespace.clone();
+        let started = engine.start_run(self.ask()?).await?;
+        // A draft is in the twin.
+        let namespace = Namespace::stored(&started.run.namespace)?;
         let id = started.run.id.clone();
         Ok(RunHandle { engine, namespace, id, started: Some(started) })
     }
@@ -160,6 +175,12 @@ impl RunHandle {
     /// Lets a paused run try again what it could not do.
     pub async fn retry(&self, actor: &str, reason: &str) -> Result<State, Error> {
         let run = self.engine.retry_run(&self.namespace, &self.id, actor, reason).await?;
+        Ok(run.state())
+    }
+
+    /// Ends a paused run as failed. What it did is taken back first, where its code says how.
+    pub async fn fail(&self, actor: &str, reason: &str) -> Result<State, Error> {
+        let run = self.engine.fail_run(&self.namespace, &self.id, actor, reason).await?;
         Ok(run.state())
     }
 

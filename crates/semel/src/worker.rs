@@ -4,8 +4,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use semel_core::gate::{KeyPolicy, Mode, Policy, PolicyInvalid};
 use semel_core::json::Json;
 use semel_core::key::Action;
+use semel_core::release::check_name;
 use semel_engine::{Body, Offer, Port};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,18 +19,63 @@ use crate::{Code, Error, Semel, millis};
 pub struct Worker<'a> {
     semel: &'a Semel,
     release: String,
-    offers: Vec<(String, Body)>,
+    offers: Vec<Offered>,
     lease: Option<Duration>,
+    is_draft: bool,
+    is_strict: bool,
+}
+
+/// A workflow being registered, as code for a namespace.
+struct Offered {
+    name: String,
+    code: Box<dyn Fn(&Semel) -> Body>,
+    policy: Policy,
 }
 
 impl<'a> Worker<'a> {
     pub(crate) fn new(semel: &'a Semel) -> Worker<'a> {
-        Worker { semel, release: "1".to_owned(), offers: Vec::new(), lease: None }
+        let (release, offers) = ("1".to_owned(), Vec::new());
+        Worker { semel, release, offers, lease: None, is_draft: false, is_strict: false }
     }
 
-    /// Names this version of the code, for the journal.
+    /// Names this version of the code, such as `env!("CARGO_PKG_VERSION")`. Runs stay with the
+    /// release they started on; new ones start on the live one, which a release becomes when it is
+    /// first offered.
     pub fn release(mut self, release: &str) -> Self {
         release.clone_into(&mut self.release);
+        self
+    }
+
+    /// The release is a draft: its runs are started by its name, in the draft twin of the
+    /// namespace, until somebody promotes it.
+    pub fn draft(mut self) -> Self {
+        self.is_draft = true;
+        self
+    }
+
+    /// Runs of this release wait for it, however long nobody offers it; otherwise they move to the
+    /// live one after a minute, if their journals fit.
+    pub fn pin_strictly(mut self) -> Self {
+        self.is_strict = true;
+        self
+    }
+
+    /// The workflow that was registered last: at most so many of its runs are under way at once,
+    /// the others wait for their turn.
+    pub fn limit(mut self, limit: u32) -> Self {
+        if let Some(last) = self.offers.last_mut() {
+            last.policy.limit = Some(limit);
+        }
+        self
+    }
+
+    /// The workflow that was registered last: one run at a time for each key, which a template
+    /// makes of members of the input, such as `{customer.id}`. What becomes of the others is the
+    /// mode.
+    pub fn one_per(mut self, template: &str, mode: Mode) -> Self {
+        if let Some(last) = self.offers.last_mut() {
+            last.policy.key = Some(KeyPolicy { template: template.to_owned(), mode });
+        }
         self
     }
 
@@ -47,34 +94,54 @@ impl<'a> Worker<'a> {
         F: Fn(Context, I) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        // Weak: a registered body must not keep the store open for ever.
-        let semel = self.semel.downgrade();
-        let body: Body = Arc::new(move |port: Port, input: Json| {
-            let read = serde_json::from_str::<I>(input.text()).map_err(|error| {
-                Error::new(Code::InputInvalid, format!("the workflow takes another input: {error}"))
-            });
-            let ran = read.and_then(|input| {
-                let closed = || Error::new(Code::StoreUnavailable, "the store was closed");
-                let semel = semel.upgrade().ok_or_else(closed)?;
-                Ok(code(Context::new(port, semel), input))
-            });
-            Box::pin(async move { Ok(Json::of(&ran?.await?)?) })
-        });
-        self.offers.push((name.to_owned(), body));
+        let code = Arc::new(code);
+        let made = move |semel: &Semel| -> Body {
+            // Weak: a registered body must not keep the store open for ever.
+            let (semel, code) = (semel.downgrade(), code.clone());
+            Arc::new(move |port: Port, input: Json| {
+                let read = serde_json::from_str::<I>(input.text()).map_err(|error| {
+                    let text = format!("the workflow takes another input: {error}");
+                    Error::new(Code::InputInvalid, text)
+                });
+                let ran = read.and_then(|input| {
+                    let closed = || Error::new(Code::StoreUnavailable, "the store was closed");
+                    let semel = semel.upgrade().ok_or_else(closed)?;
+                    Ok(code(Context::new(port, semel), input))
+                });
+                Box::pin(async move { Ok(Json::of(&ran?.await?)?) })
+            })
+        };
+        let (name, policy) = (name.to_owned(), Policy::default());
+        self.offers.push(Offered { name, code: Box::new(made), policy });
         self
     }
 
     /// Offers the workflows: from now on this process takes their runs.
     pub fn start(self) -> Result<Working, Error> {
-        for (name, _) in &self.offers {
-            Action::new(name)?;
+        check_name(&self.release)?;
+        for offered in &self.offers {
+            Action::new(&offered.name)?;
+            let invalid = |refused: PolicyInvalid| Error::new(Code::InputInvalid, refused.0);
+            offered.policy.check().map_err(invalid)?;
         }
         if let Some(lease) = self.lease {
             self.semel.engine.set_run_lease_ms(millis(lease))?;
         }
-        for (name, body) in self.offers {
-            let offer = Offer { body, release: self.release.clone() };
-            self.semel.engine.offer(self.semel.namespace.as_str(), &name, offer);
+        let mut places = vec![self.semel.clone()];
+        if self.is_draft {
+            places.push(self.semel.draft());
+        }
+        for (semel, offered) in
+            places.iter().flat_map(|semel| self.offers.iter().map(move |offered| (semel, offered)))
+        {
+            let offer = Offer {
+                body: (offered.code)(semel),
+                release: self.release.clone(),
+                strict: self.is_strict,
+                draft: self.is_draft,
+                policy: offered.policy.clone(),
+            };
+            semel.engine.offer(semel.namespace.as_str(), &offered.name, offer);
         }
         Ok(Working { semel: self.semel.clone() })
     }

@@ -11,6 +11,7 @@ mod outbox;
 mod python;
 mod quarantine;
 mod runs;
+mod schedules;
 mod signals;
 mod verify;
 
@@ -37,6 +38,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             Err(python::become_python(&["bench", "python"], named, line))
         }
         Command::Runs(command) => runs::run(&place, command, printer).await,
+        Command::Schedules(command) => schedules::run(&place, command, printer).await,
         Command::Signals(Signals::Send(options)) => signals::send(&place, &options, printer).await,
         Command::Effects(Effects::Ls(options)) => effects::ls(&place, &options, printer).await,
         Command::Effects(Effects::Show(options)) => effects::show(&place, &options, printer).await,

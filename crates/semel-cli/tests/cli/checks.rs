@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use semel_store::sqlite::Sqlite;
+use semel_store::{Access, Card, Clock, Store, Write};
 use serde_json::{Value, json};
 
 use crate::common::{World, until};
@@ -21,7 +23,7 @@ fn verify_counts_every_effect_in_one_state() {
     let verified = world.semel(&["verify", "--json"]).expect(0).json();
     let states = json!({ "done": 1, "failed": 1, "in_doubt": 1, "planned": 1 });
     let want = json!({
-        "effects": 4, "states": states, "runs": 0, "run_states": {}, "violations": []
+        "effects": 4, "states": states, "runs": 0, "run_states": {}, "cards": 0, "violations": []
     });
     assert_eq!(verified, want);
     let text = world.semel(&["verify"]).expect(0);
@@ -60,6 +62,37 @@ fn verify_finds_what_was_changed_behind_the_ledger() {
     check("UPDATE effects SET key = 'ko' WHERE key = 'ok'", "I9");
     check("UPDATE effects SET sweep_at = NULL WHERE key = 'ok'", "I9");
     check("UPDATE effects SET version = 9 WHERE key = 'ok'", "I9");
+    check("UPDATE effects SET held = 1 WHERE key = 'ok'", "I9");
+}
+
+/// A card as a worker would write it.
+fn put_card(world: &World, name: &str) {
+    let store = Sqlite::open(&world.store(), Access::ReadWrite, Clock::Real).expect("the store");
+    let card = Card {
+        namespace: "default".into(),
+        kind: "gate".into(),
+        name: name.into(),
+        version: 1,
+        due: None,
+        record: "{}".into(),
+    };
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(store.commit(Write::Card(card).into())).expect("a new card");
+}
+
+#[test]
+fn verify_counts_cards_and_finds_a_changed_one() {
+    let world = World::new();
+    put_card(&world, "mail");
+    put_card(&world, "sms");
+    assert_eq!(world.semel(&["verify", "--json"]).expect(0).json()["cards"], json!(2));
+    assert!(world.semel(&["verify"]).expect(0).stdout.contains("2 cards\n"));
+    tamper(&world, "UPDATE cards SET record = '[]' WHERE name = 'sms'");
+    let verified = world.semel(&["verify", "--json"]).expect(1).json();
+    let found = &verified["violations"][0];
+    assert_eq!((&found["invariant"], &verified["cards"]), (&json!("I9"), &json!(1)));
+    let what = found["what"].as_str().expect("a text");
+    assert!(what.starts_with("card default/gate/sms: "), "{what}");
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn beside(world: &World, body: Body, act: impl FnOnce()) {
         let opened = Opened::open(&url, Access::ReadWrite, Clock::Real).await.expect("a store");
         let engine = Engine::on(&opened, "worker").expect("an engine");
         engine.start();
-        engine.offer("default", "shop", Offer { body, release: "r1".into() });
+        engine.offer("default", "shop", Offer::new(body, "r1"));
         tokio::task::block_in_place(act);
     });
 }

@@ -12,6 +12,7 @@ mod sweep;
 mod table;
 #[cfg(test)]
 pub(crate) mod testing;
+mod undo;
 mod wait;
 
 pub use begin::{
@@ -21,6 +22,7 @@ pub use decide::{Imported, Person, Resolution, import, missed, resolve, supersed
 pub use intend::{Intended, intend};
 pub use settle::{Abort, Report, Settle, Settled, died, lapse, renew, settle};
 pub use sweep::{Sweep, keep_for_run, sweep};
+pub use undo::{undoing, undone};
 pub use wait::{take_waiters, wait};
 
 use crate::code::Code;

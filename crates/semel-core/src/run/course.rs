@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::code::Code;
 use crate::journal::{At, Event, Fault, Outcome, Value};
+use crate::json::Json;
 use crate::key::NameInvalid;
 use crate::limits;
 
@@ -145,7 +146,9 @@ impl Course {
     /// Takes in one entry. Its command must have been issued, and must be the same.
     pub fn deliver(&mut self, seq: u64, at: At, event: &Event) -> Result<Delivered, Divergence> {
         match event {
-            Event::Step { id, what, result, .. } | Event::Effect { id, what, result, .. } => {
+            Event::Step { id, what, result, .. }
+            | Event::Effect { id, what, result, .. }
+            | Event::Child { id, what, result, .. } => {
                 let answer = match result {
                     Outcome::Value(value) => Answer::Value(value.clone()),
                     Outcome::Fault(fault) => Answer::Fault(fault.clone()),
@@ -155,7 +158,11 @@ impl Course {
             Event::Received { id, what, payload, .. } => {
                 self.answer(seq, id, what, Answer::Value(payload.clone()))
             }
-            Event::Fired { id, what } | Event::TimedOut { id, what } => {
+            Event::Entered { id, what, fence } => {
+                let fence = Json::from_text(&fence.to_string()).expect("a number is JSON");
+                self.answer(seq, id, what, Answer::Value(Value::Json(fence)))
+            }
+            Event::Fired { id, what } | Event::TimedOut { id, what } | Event::Left { id, what } => {
                 self.answer(seq, id, what, Answer::Nothing)
             }
             Event::StepFailed { id, what, retry_at, .. } => {
@@ -165,7 +172,7 @@ impl Course {
                 issued.retry_at = *retry_at;
                 Ok(Delivered::Noted)
             }
-            Event::Planned { id, what } => {
+            Event::Planned { id, what, .. } => {
                 self.find(seq, id, what)?.planned = true;
                 Ok(Delivered::Noted)
             }
@@ -182,6 +189,8 @@ impl Course {
                 Ok(Delivered::Noted)
             }
             Event::Cancelling { .. }
+            | Event::Undoing { .. }
+            | Event::Moved { .. }
             | Event::Started { .. }
             | Event::Taken { .. }
             | Event::Paused { .. }
@@ -286,8 +295,11 @@ mod tests {
     #[test]
     fn req_k15_another_key_for_the_same_step_is_unstable() {
         let mut course = issued(&[("crm-ticket#0", "effect crm-ticket/43")]);
-        let planned =
-            Event::Planned { id: "crm-ticket#0".into(), what: "effect crm-ticket/42".into() };
+        let planned = Event::Planned {
+            id: "crm-ticket#0".into(),
+            what: "effect crm-ticket/42".into(),
+            undo: false,
+        };
         let found = course.deliver(2, AT, &planned).unwrap_err();
         assert_eq!(found.code_kind, Code::UnstableKey);
     }

@@ -8,12 +8,13 @@ mod record;
 mod steer;
 
 pub use record::{Cancel, Ended, How, Lease, On, Pause, Run, Wait, decode, encode};
-pub use steer::{Delivery, Steered, cancel, deliver, fail, retry, skip};
+pub use steer::{Delivery, Steered, cancel, deliver, fail, fail_in_order, retry, skip};
 
 use crate::code::Code;
 use crate::derive;
 use crate::effect::EPOCH_SHIFT;
 use crate::fingerprint::{Fingerprint, Rule};
+use crate::gate::Pass;
 use crate::json::Json;
 use crate::key::{Action, Key, Namespace};
 use crate::limits;
@@ -112,6 +113,10 @@ pub enum Refusal {
     /// A delivery of this identity came before with another content.
     DeliveryChanged,
     InboxFull,
+    /// Too many wait for its end.
+    WatchersFull,
+    /// A run with the same concurrency key is under way.
+    Rejected(String),
 }
 
 impl Refusal {
@@ -120,7 +125,8 @@ impl Refusal {
         match self {
             Refusal::NotFound => Code::NotFound,
             Refusal::InputChanged | Refusal::DeliveryChanged => Code::InputChanged,
-            Refusal::InboxFull => Code::TooMany,
+            Refusal::InboxFull | Refusal::WatchersFull => Code::TooMany,
+            Refusal::Rejected(_) => Code::ConcurrencyRejected,
             Refusal::Expired => Code::Expired,
             Refusal::Held { .. } | Refusal::NotDue => Code::InProgress,
             Refusal::StaleFence => Code::StaleFence,
@@ -152,6 +158,8 @@ impl std::fmt::Display for Refusal {
                 f.write_str("this delivery came before with another content; the first stands")
             }
             Refusal::InboxFull => f.write_str("the inbox of the run is full"),
+            Refusal::WatchersFull => f.write_str("too many runs wait for the end of this one"),
+            Refusal::Rejected(run) => write!(f, "run {run} has the same concurrency key"),
             Refusal::NotDue => f.write_str("the run waits for something that has not come yet"),
         }
     }
@@ -170,6 +178,12 @@ pub struct Start {
     pub number: i64,
     pub window_ms: u64,
     pub deadline_ms: Option<u64>,
+    /// The release that it stays with, and whether it never leaves that by itself.
+    pub release: Option<String>,
+    pub strict: bool,
+    pub passes: Vec<Pass>,
+    /// The run whose code starts it.
+    pub parent: Option<String>,
 }
 
 /// The wish to advance a run.
@@ -195,9 +209,17 @@ pub fn start(ask: &Start, now: &Moment) -> Run {
         created: now.wall,
         input: input_digest(&ask.input),
         window_ms: ask.window_ms,
+        release: ask.release.clone(),
+        strict: ask.strict,
+        passes: ask.passes.clone(),
+        parent: ask.parent.clone(),
+        watchers: ask.parent.iter().cloned().collect(),
+        needs_code: false,
+        stranded: None,
         fence: 0,
         lease: None,
         waits: Vec::new(),
+        nudged: false,
         paused: None,
         cancel: None,
         deadline: ask.deadline_ms.map(|ms| crate::journal::At::from(now).plus(ms)),
@@ -235,7 +257,8 @@ pub fn take(run: &Run, ask: &Take, now: &Moment) -> Result<Run, Refusal> {
         session: ask.session.clone(),
         until: now.steady.plus(ask.lease_ms),
     };
-    Ok(Run { fence, lease: Some(lease), waits: Vec::new(), ..next(run) })
+    let lease = Some(lease);
+    Ok(Run { fence, lease, waits: Vec::new(), nudged: false, stranded: None, ..next(run) })
 }
 
 /// The lease goes on.
@@ -250,6 +273,61 @@ pub fn renew(run: &Run, fence: u64, lease_ms: u64, now: &Moment) -> Result<Run, 
 pub fn park(run: &Run, fence: u64, waits: Vec<Wait>) -> Result<Run, Refusal> {
     held(run, fence)?;
     Ok(Run { lease: None, waits, ..next(run) })
+}
+
+/// Others are before it: it stands in the queue of a gate, and nobody's code is asked.
+pub fn queue(run: &Run, gate: &str) -> Result<Run, Refusal> {
+    open(run)?;
+    let wait = Wait { id: String::new(), on: On::Slot(gate.to_owned()), due: None, note: None };
+    Ok(Run { lease: None, waits: vec![wait], nudged: false, ..next(run) })
+}
+
+/// Its turn has come: it is ready for any worker.
+pub fn admit(run: &Run) -> Run {
+    Run { waits: Vec::new(), ..next(run) }
+}
+
+/// Notes that another run waits for the end of this one. `None`: it is noted already.
+pub fn watch(run: &Run, watcher: &str) -> Result<Option<Run>, Refusal> {
+    open(run)?;
+    if run.watchers.iter().any(|one| one == watcher) {
+        return Ok(None);
+    }
+    if run.watchers.len() >= limits::WAITERS_MAX {
+        return Err(Refusal::WatchersFull);
+    }
+    let mut watched = next(run);
+    watched.watchers.push(watcher.to_owned());
+    watched.nudged = run.is_parked();
+    Ok(Some(watched))
+}
+
+/// Nobody may go on without the code of its release.
+pub fn needs_code(run: &Run, fence: u64) -> Result<Run, Refusal> {
+    held(run, fence)?;
+    Ok(Run { lease: None, waits: Vec::new(), needs_code: true, ..next(run) })
+}
+
+/// The run goes on with another release. Nobody may be at it.
+pub fn move_to(run: &Run, release: &str, now: &Moment) -> Result<Run, Refusal> {
+    open(run)?;
+    if let Some(lease) = &run.lease
+        && !now.reached(lease.until)
+    {
+        return Err(Refusal::Held { until: lease.until });
+    }
+    let (release, nudged) = (Some(release.to_owned()), run.is_parked());
+    Ok(Run { release, lease: None, stranded: None, nudged, ..next(run) })
+}
+
+/// Nobody has offered its release for long, and it cannot move: it waits, and says why. `None`: it
+/// says so already.
+pub fn strand(run: &Run, why: &str) -> Option<Run> {
+    (run.ended.is_none() && run.stranded.as_deref() != Some(why)).then(|| Run {
+        stranded: Some(why.to_owned()),
+        nudged: run.is_parked(),
+        ..next(run)
+    })
 }
 
 /// The run stands still until an operator decides.
@@ -323,7 +401,7 @@ impl Run {
         if let Some(lease) = &self.lease {
             return Some(lease.until);
         }
-        if self.waits.is_empty() {
+        if self.waits.is_empty() || self.nudged {
             return Some(now.steady);
         }
         let dues = self.waits.iter().filter_map(|wait| wait.due).chain(self.deadline);
@@ -340,6 +418,10 @@ impl Run {
         }
         if self.lease.is_some() {
             return None;
+        }
+        if let Some(why) = &self.stranded {
+            let release = self.release.as_deref().unwrap_or("?");
+            return Some(format!("release {release}: {why}"));
         }
         let first = self.waits.first()?;
         let more = self.waits.len() - 1;
@@ -363,10 +445,10 @@ impl Run {
 
     /// Workers ask for runs by this. One that is only to be cancelled needs no code: anybody may.
     pub fn lane(&self) -> String {
-        if self.cancel.is_some() {
+        if self.cancel.is_some() && !self.needs_code {
             return String::new();
         }
-        lane(&self.namespace, &self.workflow)
+        release_lane(&self.namespace, &self.workflow, self.release.as_deref())
     }
 
     /// When retention looks at it next.
@@ -392,7 +474,15 @@ impl std::fmt::Display for On {
     }
 }
 
-/// What the runs of one workflow in one namespace are asked for by.
+/// What the runs of one release are asked for by.
+pub fn release_lane(namespace: &str, workflow: &str, release: Option<&str>) -> String {
+    match release {
+        Some(release) => lane(namespace, &format!("{workflow}@{release}")),
+        None => lane(namespace, workflow),
+    }
+}
+
+/// What the runs of one workflow in one namespace are asked for by, as long as they have no release.
 pub fn lane(namespace: &str, workflow: &str) -> String {
     format!("{namespace}/{workflow}")
 }

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{At, Raised};
+use crate::gate::Pass;
+use crate::journal::{At, Fault, Raised};
 use crate::json::Json;
 use crate::time::{Steady, Wall};
 
@@ -24,6 +25,27 @@ pub struct Run {
     /// A digest of the input: the same key with another input is refused.
     pub input: String,
     pub window_ms: u64,
+    /// The release of the code that it stays with. Runs of before there were releases have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub release: Option<String>,
+    /// It never moves to another release by itself.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub strict: bool,
+    /// The gates that it passes before it is under way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<Pass>,
+    /// The run whose code started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// Runs that wait for its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub watchers: Vec<String>,
+    /// Its code is needed even to cancel it: it says how to take effects back.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub needs_code: bool,
+    /// Why it waits for its release, where nobody offers that and it cannot move.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stranded: Option<String>,
     /// The highest fence that was granted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub fence: u64,
@@ -33,6 +55,10 @@ pub struct Run {
     /// What it waits for while nobody holds it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waits: Vec<Wait>,
+    /// Something may have come while it was parked: somebody looks at it now. Kept, because a write
+    /// of the row would undo the touch of a delivery that nobody has seen yet.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub nudged: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Pause>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,6 +136,9 @@ pub struct Cancel {
     pub actor: String,
     pub reason: String,
     pub at: Wall,
+    /// It ends as failed, by this; otherwise as cancelled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<Box<Fault>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +164,10 @@ pub fn encode(run: &Run) -> String {
 pub fn decode(text: &str, version: u64) -> Result<Run, String> {
     let run: Run = serde_json::from_str(text).map_err(|error| error.to_string())?;
     Ok(Run { version, ..run })
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 fn is_zero(value: &u64) -> bool {

@@ -1,6 +1,6 @@
 //! What people may decide about a run. Each decision may be repeated safely.
 
-use super::{Cancel, Ended, How, Refusal, Run, next, open};
+use super::{Cancel, Ended, How, Pause, Refusal, Run, next, open};
 use crate::journal::{Event, Fault, Value};
 use crate::limits;
 use crate::time::Moment;
@@ -15,11 +15,42 @@ pub struct Steered {
 /// Asks for the end of a run. `None`: it was asked for before, the first asker stands. Whoever
 /// holds the run carries it out; nobody's code is needed for one that is parked or paused.
 pub fn cancel(run: &Run, actor: &str, reason: &str, now: &Moment) -> Result<Option<Run>, Refusal> {
+    end(run, actor, reason, None, now)
+}
+
+/// Asks for the end of a paused run as failed, where there is more to do than to say so: children
+/// to end, effects to take back. `None`: an end was asked for before.
+pub fn fail_in_order(
+    run: &Run,
+    actor: &str,
+    reason: &str,
+    now: &Moment,
+) -> Result<Option<Run>, Refusal> {
+    if run.cancel.is_some() {
+        return Ok(None);
+    }
+    paused(run)?;
+    end(run, actor, reason, run.paused.as_ref().map(fault_of), now)
+}
+
+fn fault_of(pause: &Pause) -> Fault {
+    let (code, detail) = (pause.code.clone(), pause.detail.clone());
+    Fault { code, detail, raised: pause.raised.clone(), receipts: None }
+}
+
+fn end(
+    run: &Run,
+    actor: &str,
+    reason: &str,
+    fault: Option<Fault>,
+    now: &Moment,
+) -> Result<Option<Run>, Refusal> {
     if run.cancel.is_some() {
         return Ok(None);
     }
     open(run)?;
-    let cancel = Cancel { actor: actor.to_owned(), reason: reason.to_owned(), at: now.wall };
+    let (actor, reason) = (actor.to_owned(), reason.to_owned());
+    let cancel = Cancel { actor, reason, at: now.wall, fault: fault.map(Box::new) };
     // A parked run is ready at once: whatever it waited for does not matter any more.
     let waits = if run.lease.is_some() { run.waits.clone() } else { Vec::new() };
     Ok(Some(Run { cancel: Some(cancel), paused: None, waits, ..next(run) }))
@@ -85,9 +116,7 @@ pub fn skip(
 /// Ends a paused run as failed.
 pub fn fail(run: &Run, actor: &str, reason: &str, now: &Moment) -> Result<Steered, Refusal> {
     paused(run)?;
-    let pause = run.paused.as_ref().expect("it is paused");
-    let (code, detail) = (pause.code.clone(), pause.detail.clone());
-    let fault = Fault { code, detail, raised: pause.raised.clone(), receipts: None };
+    let fault = fault_of(run.paused.as_ref().expect("it is paused"));
     let end = crate::journal::Ending::Failed(fault);
     let events = vec![resumed(actor, reason), Event::Finished { end }];
     let ended = Some(Ended { how: How::Failed, at: now.wall });

@@ -14,6 +14,10 @@ fn ask(input: &str) -> Start {
         number: 1,
         window_ms: 1_000,
         deadline_ms: None,
+        release: None,
+        strict: false,
+        passes: Vec::new(),
+        parent: None,
     }
 }
 
@@ -254,4 +258,18 @@ fn a_note_and_an_exception_are_members_that_may_be_missing() {
     let text = encode(&noted);
     assert!(text.contains(r#""on":{"signal":"approve"},"note":{"ask":  "ann"}"#), "{text}");
     assert_eq!(decode(&text, noted.version), Ok(noted));
+}
+
+#[test]
+fn inv_i14_a_write_by_others_never_undoes_the_touch_of_a_parked_run() {
+    let now = at(10);
+    let parked = park(&running(), 1, vec![wait(None)]).unwrap();
+    assert_eq!(parked.wake_at(&now), None, "nothing but a delivery wakes it");
+    let watched = watch(&parked, "other").unwrap().unwrap();
+    let moved = move_to(&parked, "r2", &now).unwrap();
+    let stranded = strand(&parked, "nobody offers it").unwrap();
+    for written in [watched, moved, stranded] {
+        assert_eq!(written.wake_at(&now), Some(now.steady), "a delivery may have come meanwhile");
+        assert!(!take(&written, &worker("b"), &now).unwrap().nudged);
+    }
 }

@@ -19,6 +19,10 @@ fn running() -> Run {
         number: 1,
         window_ms: 1_000,
         deadline_ms: None,
+        release: None,
+        strict: false,
+        passes: Vec::new(),
+        parent: None,
     };
     let take = Take { worker: "a".into(), session: None, lease_ms: 100, epoch: 0 };
     run::take(&run::start(&start, &now()), &take, &now()).unwrap()

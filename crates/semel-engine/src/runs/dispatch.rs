@@ -1,13 +1,17 @@
 //! Taking runs. One loop asks for runs that are due, whether new, woken, timed or abandoned, and
 //! gives each to a driver.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
 use semel_core::code::Code;
+use semel_core::gate::Policy;
+use semel_core::key::Namespace;
 use semel_core::limits;
-use semel_core::run::Run;
+use semel_core::run::{self, Run};
 use semel_store::Inked;
 use tokio::sync::Notify;
 
@@ -20,8 +24,22 @@ use crate::{Engine, Error, Inner, lock};
 #[derive(Clone)]
 pub struct Offer {
     pub body: Body,
-    /// Names this version of the code in the journal.
+    /// Names this version of the code: runs stay with the one they started on.
     pub release: String,
+    /// Its runs never move to another release by themselves.
+    pub strict: bool,
+    /// It is for the draft twin only, until somebody promotes it.
+    pub draft: bool,
+    /// How many runs may be under way at once.
+    pub policy: Policy,
+}
+
+impl Offer {
+    /// An offer without any limits.
+    pub fn new(body: Body, release: impl Into<String>) -> Offer {
+        let (release, policy) = (release.into(), Policy::default());
+        Offer { body, release, strict: false, draft: false, policy }
+    }
 }
 
 /// What this process offers and holds.
@@ -47,15 +65,21 @@ impl Default for Dispatch {
 
 #[derive(Default)]
 struct State {
-    offers: HashMap<String, Arc<Offer>>,
+    /// By lane of the workflow, then by release.
+    offers: BTreeMap<String, BTreeMap<String, Arc<Offer>>>,
     held: HashMap<String, Arc<Held>>,
+    /// How many of them each namespace has.
+    by_namespace: HashMap<String, usize>,
     is_draining: bool,
+    /// How often it was looked for due runs: each look begins with another lane.
+    looks: usize,
 }
 
 /// A place for one run in this process. Dropped, it is free again.
 pub(crate) struct Slot {
     dispatch: Arc<Dispatch>,
     id: String,
+    namespace: String,
     /// None is needed to end a run that is to be cancelled.
     pub(crate) offer: Option<Arc<Offer>>,
     pub(crate) held: Arc<Held>,
@@ -72,8 +96,14 @@ impl Drop for Slot {
         // Whoever waits for a driver that ended without a word asks the store.
         self.held.leave_unsaid();
         let mut state = lock(&self.dispatch.state);
-        let was_full = state.held.len() >= limits::RUNS_HELD_MAX;
+        let was_full = state.is_full(&self.namespace);
         state.held.remove(&self.id);
+        if let Some(count) = state.by_namespace.get_mut(&self.namespace) {
+            *count -= 1;
+            if *count == 0 {
+                state.by_namespace.remove(&self.namespace);
+            }
+        }
         drop(state);
         self.dispatch.freed.notify_waiters();
         // Otherwise the loop looks soon enough: asking at the end of each run would cost more than
@@ -95,28 +125,74 @@ impl Dispatch {
         self.wake.notify_one();
     }
 
-    /// What may be taken: the offered workflows, and whatever needs no code.
-    fn lanes(&self) -> Vec<String> {
-        let state = lock(&self.state);
+    /// What may be taken: the offered releases, and whatever needs no code. Each look begins with
+    /// another one, so that nobody's runs are always the last.
+    fn lanes(&self, is_held_back: impl Fn(&str, &Offer) -> bool) -> Vec<String> {
+        let mut state = lock(&self.state);
         if state.is_draining {
             return Vec::new();
         }
-        state.offers.keys().cloned().chain([String::new()]).collect()
+        let mut lanes = vec![String::new()];
+        for (lane, offers) in &state.offers {
+            let offered = offers.values().filter(|offer| !is_held_back(lane, offer));
+            let releases: Vec<String> =
+                offered.map(|offer| format!("{lane}@{}", offer.release)).collect();
+            if !releases.is_empty() {
+                lanes.push(lane.clone());
+            }
+            lanes.extend(releases);
+        }
+        state.looks = state.looks.wrapping_add(1);
+        let first = state.looks % lanes.len();
+        lanes.rotate_left(first);
+        lanes
     }
 
     fn free(&self) -> usize {
         limits::RUNS_HELD_MAX.saturating_sub(lock(&self.state).held.len())
+    }
+
+    /// All offers, with the lanes of their workflows.
+    pub(crate) fn offers(&self) -> Vec<(String, Arc<Offer>)> {
+        let state = lock(&self.state);
+        let each = |(lane, offers): (&String, &BTreeMap<String, Arc<Offer>>)| {
+            let lane = lane.clone();
+            offers.values().map(move |offer| (lane.clone(), offer.clone())).collect::<Vec<_>>()
+        };
+        state.offers.iter().flat_map(each).collect()
+    }
+}
+
+impl State {
+    /// The code of a run, if it is here. One that has no release takes any.
+    fn offer_for(&self, run: &Run) -> Option<Arc<Offer>> {
+        let offers = self.offers.get(&run::lane(&run.namespace, &run.workflow))?;
+        match &run.release {
+            Some(release) => offers.get(release).cloned(),
+            None => offers.values().next_back().cloned(),
+        }
+    }
+
+    /// Where there are runs of several namespaces, none of them has all the places.
+    fn is_full(&self, namespace: &str) -> bool {
+        let others = |lane: &String| !lane.starts_with(&format!("{namespace}/"));
+        let is_shared = self.offers.keys().any(others);
+        let most = if is_shared { limits::RUNS_HELD_MAX / 4 * 3 } else { limits::RUNS_HELD_MAX };
+        let own = self.by_namespace.get(namespace).copied().unwrap_or(0);
+        own >= most || self.held.len() >= limits::RUNS_HELD_MAX
     }
 }
 
 impl Engine {
     /// Offers the code of a workflow: runs of it are taken in this process.
     pub fn offer(&self, namespace: &str, workflow: &str, offer: Offer) {
-        let lane = semel_core::run::lane(namespace, workflow);
+        let lane = run::lane(namespace, workflow);
         let mut state = lock(&self.inner.dispatch.state);
-        state.offers.insert(lane, Arc::new(offer));
+        let offers = state.offers.entry(lane).or_default();
+        offers.insert(offer.release.clone(), Arc::new(offer));
         state.is_draining = false;
         drop(state);
+        self.inner.registered.notify_one();
         self.inner.dispatch.wake();
     }
 
@@ -182,7 +258,8 @@ impl Engine {
     async fn take_due(&self) -> Result<(usize, u64), Error> {
         let mut taken = 0;
         let mut next_ms = u64::MAX;
-        for lane in self.inner.dispatch.lanes() {
+        let is_held_back = |lane: &str, offer: &Offer| self.is_held_back(lane, offer);
+        for lane in self.inner.dispatch.lanes(is_held_back) {
             // Runs that are being taken are still due in the store.
             let free = self.inner.dispatch.free();
             let asked = free.min(limits::SWEEP_ROWS_MAX) + self.runs_held();
@@ -196,7 +273,7 @@ impl Engine {
             }
             let is_full = due.runs.len() >= asked;
             for run in due.runs {
-                if let Some(slot) = self.slot(&lane, &run.id) {
+                if let Some(slot) = self.slot(&run) {
                     tokio::spawn(take_up(self.clone(), slot, run));
                     taken += 1;
                 }
@@ -209,29 +286,49 @@ impl Engine {
     }
 
     /// Ends a run that nobody holds and that is to be cancelled. Needs no code.
-    pub(crate) async fn carry_out_cancel(&self, run: &Run) {
-        if let Some(slot) = self.slot("", &run.id) {
-            take_up(self.clone(), slot, run.clone()).await;
+    /// Boxed: the end of a run may ask for that of its children.
+    pub(crate) fn carry_out_cancel(&self, run: &Run) -> BoxFuture<'static, ()> {
+        match self.slot(run) {
+            Some(slot) => take_up(self.clone(), slot, run.clone()).boxed(),
+            None => ready(()).boxed(),
         }
     }
 }
 
 impl Engine {
-    /// A place for a run of a lane, if its code is here, there is room, and it is not held already.
-    pub(crate) fn slot(&self, lane: &str, id: &str) -> Option<Slot> {
+    /// A place for a run, if its code is here or not needed, there is room, and it is not held
+    /// already.
+    pub(crate) fn slot(&self, run: &Run) -> Option<Slot> {
         let dispatch = &self.inner.dispatch;
         let mut state = lock(&dispatch.state);
-        let is_full = state.held.len() >= limits::RUNS_HELD_MAX;
-        let offer = match lane {
-            "" => None,
-            lane => Some(state.offers.get(lane)?.clone()),
-        };
-        if is_full || state.held.contains_key(id) {
+        let offer = state.offer_for(run);
+        let needs_code = !run.lane().is_empty();
+        let is_missing = needs_code && (offer.is_none() || state.is_draining);
+        if is_missing || state.is_full(&run.namespace) || state.held.contains_key(&run.id) {
             return None;
         }
         let held = Held::new();
-        state.held.insert(id.to_owned(), held.clone());
-        Some(Slot { dispatch: dispatch.clone(), id: id.to_owned(), offer, held })
+        let (id, namespace) = (run.id.clone(), run.namespace.clone());
+        state.held.insert(id.clone(), held.clone());
+        *state.by_namespace.entry(namespace.clone()).or_default() += 1;
+        Some(Slot { dispatch: dispatch.clone(), id, namespace, offer, held })
+    }
+
+    /// The release of a workflow that this process offers.
+    pub(crate) fn offered_here(&self, namespace: &Namespace, workflow: &str) -> Option<String> {
+        self.offer_here(namespace, workflow).map(|offer| offer.release.clone())
+    }
+
+    /// What this process declares of a workflow: whether its runs are pinned, and its limits.
+    pub(crate) fn declared_here(&self, namespace: &Namespace, workflow: &str) -> (bool, Policy) {
+        let offer = self.offer_here(namespace, workflow);
+        offer.map_or_else(Default::default, |offer| (offer.strict, offer.policy.clone()))
+    }
+
+    fn offer_here(&self, namespace: &Namespace, workflow: &str) -> Option<Arc<Offer>> {
+        let state = lock(&self.inner.dispatch.state);
+        let offers = state.offers.get(&run::lane(namespace.as_str(), workflow))?;
+        offers.values().next_back().cloned()
     }
 }
 

@@ -12,7 +12,8 @@ use std::task::{Context, Poll, Waker};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use semel_core::code::Code;
-use semel_core::journal::{self, At, Event, Fault, Value};
+use semel_core::entity::Entered;
+use semel_core::journal::{self, At, Entry, Event, Fault, Value};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::limits;
@@ -20,10 +21,13 @@ use semel_core::run::course::{Answer, Delivered, Divergence};
 use semel_core::run::{Run, Wait};
 use semel_store::{Delivery, Inked};
 
+use super::children::Children;
+use super::entities::Entities;
 use super::held::{Alarm, Held};
 use super::ink::{Ink, Place};
 use super::port::{Body, Desk, Facts, Port, StepFault, Work};
 use super::timers::{Purpose, Timers};
+use super::undo::{Undoable, Undoing};
 use crate::commit::Stopped;
 use crate::{Engine, Error, lock};
 
@@ -41,6 +45,8 @@ pub(crate) struct Taken {
 pub(crate) enum Halt {
     /// Another worker has the run: nothing of ours may be written any more.
     Lost,
+    /// It cannot even be ended without its code.
+    NeedsCode,
     /// The store does not work: the lease will lapse, and somebody takes the run again.
     Failed(Error),
     /// The run cannot go on without an operator.
@@ -72,6 +78,20 @@ pub(crate) enum Happened {
     Settled {
         id: String,
         result: Result<(Json, bool), Error>,
+    },
+    /// An entity was asked for.
+    Entered {
+        id: String,
+        result: Result<Entered, Error>,
+    },
+    LeftEntity {
+        id: String,
+        result: Result<(), Error>,
+    },
+    /// A child was started, or was there.
+    Child {
+        id: String,
+        result: Result<Run, Error>,
     },
     Durable,
     /// A timer may be due.
@@ -129,6 +149,18 @@ pub(crate) struct Driver {
     pub(crate) is_cancelling: bool,
     /// Its deadline has passed.
     pub(crate) is_overdue: bool,
+    /// The code is asked what to do; of a run that is only to be ended it need not be.
+    pub(crate) asks_code: bool,
+    /// Commands whose code says how to take them back.
+    pub(crate) undoables: HashMap<String, Undoable>,
+    /// Those of them that were done, in that order.
+    pub(crate) applied: Vec<String>,
+    pub(crate) undoing: Option<Undoing>,
+    /// Short errands to the store: starting children, entering and leaving entities. Nothing ends
+    /// before they have come back.
+    pub(crate) errands: FuturesUnordered<BoxFuture<'static, Happened>>,
+    pub(crate) children: Children,
+    pub(crate) entities: Entities,
 }
 
 impl Driver {
@@ -174,6 +206,13 @@ impl Driver {
             open_effects: BTreeMap::new(),
             is_cancelling: false,
             is_overdue: false,
+            asks_code: true,
+            undoables: HashMap::new(),
+            applied: Vec::new(),
+            undoing: None,
+            errands: FuturesUnordered::new(),
+            children: Children::default(),
+            entities: Entities::default(),
         }
     }
 
@@ -183,19 +222,38 @@ impl Driver {
         if let Some(deadline) = self.run.deadline {
             self.timers.set("", deadline, Purpose::Deadline);
         }
+        let entries: Vec<(Place, Entry)> =
+            entries.iter().map(|inked| self.decode(inked)).collect::<Result<_, _>>()?;
+        self.asks_code = self.must_ask_code(&entries)?;
         let count = entries.len();
-        for (index, inked) in entries.into_iter().enumerate() {
-            let entry = journal::decode(&inked.text).map_err(|error| {
-                let text = format!("entry {} of run {}: {error}", inked.seq, self.run.id);
-                Error::from(semel_store::StoreError::Corrupt(text))
-            })?;
+        for (index, (place, entry)) in entries.into_iter().enumerate() {
             if index + 1 == count {
                 lock(&self.desk).is_replaying = false;
             }
-            let place = Place { seq: inked.seq, link: inked.link };
             self.deliver(place, entry.at, entry.event).await?;
         }
         Ok(())
+    }
+
+    fn decode(&self, inked: &Inked) -> Result<(Place, Entry), Error> {
+        let entry = journal::decode(&inked.text).map_err(|error| {
+            let text = format!("entry {} of run {}: {error}", inked.seq, self.run.id);
+            Error::from(semel_store::StoreError::Corrupt(text))
+        })?;
+        Ok((Place { seq: inked.seq, link: inked.link }, entry))
+    }
+
+    /// A run that is only to be ended needs no code, unless that says how to take effects back.
+    fn must_ask_code(&self, entries: &[(Place, Entry)]) -> Result<bool, Halt> {
+        let ends = |event: &Event| matches!(event, Event::Cancelling { .. });
+        let is_ending =
+            self.run.cancel.is_some() || entries.iter().any(|(_, entry)| ends(&entry.event));
+        if !is_ending {
+            return Ok(true);
+        }
+        let undoes = |event: &Event| matches!(event, Event::Planned { undo: true, .. });
+        let is_needed = entries.iter().any(|(_, entry)| undoes(&entry.event));
+        if is_needed && self.make.is_none() { Err(Halt::NeedsCode) } else { Ok(is_needed) }
     }
 
     /// Writes an entry down and lets the code see it.
@@ -210,9 +268,16 @@ impl Driver {
     async fn deliver(&mut self, place: Place, at: At, event: Event) -> Result<(), Halt> {
         self.last = Some(place);
         self.note(&event);
-        // Nobody's code is asked about a run that is to be cancelled.
-        if self.run.cancel.is_some() || self.is_cancelling {
+        if !self.asks_code {
             return Ok(());
+        }
+        match &event {
+            Event::Cancelling { .. } => self.drop_code(),
+            Event::Undoing { ids, fault } => {
+                return self.begin_undoing(ids.clone(), fault.clone()).await;
+            }
+            Event::Effect { id, result, .. } => self.note_applied(id, result),
+            _ => {}
         }
         if let Event::Started { input, .. } = &event {
             let input = read_value(&self.engine, &self.run.namespace, input).await?;
@@ -239,6 +304,11 @@ impl Driver {
                     Answer::Fault(fault) => Err(fault.into()),
                     Answer::Nothing => Ok(None),
                 };
+                if self.is_undo(&id) {
+                    let by_hand = matches!(event, Event::Skipped { .. });
+                    let receipt = answer.ok().flatten().filter(|_| by_hand);
+                    return self.undone(&id, receipt.as_ref()).await;
+                }
                 lock(&self.desk).answer(&id, answer);
                 self.poll_body().await
             }
@@ -248,11 +318,23 @@ impl Driver {
     /// Remembers what must be settled before the run may end.
     fn note(&mut self, event: &Event) {
         match event {
-            Event::Planned { id, what } => {
+            Event::Planned { id, what, .. } if what.starts_with("child ") => {
+                self.children.planned(id, what);
+            }
+            Event::Planned { id, what, .. } if what.starts_with("entity ") => {
+                self.entities.planned(id, what);
+            }
+            Event::Left { what, .. } => self.entities.left(what),
+            Event::Planned { id, what, .. } => {
                 self.open_effects.insert(id.clone(), what.clone());
             }
-            Event::Effect { id, .. } | Event::Skipped { id, .. } => {
+            Event::Effect { id, .. } => {
                 self.open_effects.remove(id);
+            }
+            Event::Child { id, .. } => self.children.ended(id),
+            Event::Skipped { id, .. } => {
+                self.open_effects.remove(id);
+                self.children.ended(id);
             }
             Event::Cancelling { .. } => self.is_cancelling = true,
             Event::Started { .. }
@@ -262,6 +344,9 @@ impl Driver {
             | Event::Fired { .. }
             | Event::Received { .. }
             | Event::TimedOut { .. }
+            | Event::Entered { .. }
+            | Event::Undoing { .. }
+            | Event::Moved { .. }
             | Event::Paused { .. }
             | Event::Resumed { .. }
             | Event::Finished { .. } => {}
@@ -321,10 +406,15 @@ impl Driver {
         let ready = polled.map_err(|_| panicked())?;
         let mut desk = lock(&self.desk);
         let asked_at = desk.now.expect("a body runs after its run was started");
-        for (id, work) in desk.issued.drain(..) {
+        let issued: Vec<(String, Work)> = desk.issued.drain(..).collect();
+        for (id, work) in issued {
             self.unstarted.push_back(id.clone());
             if matches!(work, Work::Sleep { .. } | Work::Wait { .. }) {
                 self.asked.insert(id.clone(), asked_at);
+            }
+            if let Work::Effect { undo: Some(undo), .. } = &work {
+                let what = desk.course.open(&id).map_or_else(String::new, |open| open.what.clone());
+                self.undoables.insert(id.clone(), Undoable::new(what, undo.clone()));
             }
             self.works.insert(id, work);
         }
@@ -371,7 +461,7 @@ impl Driver {
             if let Poll::Ready(written) = this.ink.poll(context) {
                 return Poll::Ready(written.map(|()| Happened::Durable).map_err(Halt::from));
             }
-            for tasks in [&mut this.effects, &mut this.steps] {
+            for tasks in [&mut this.effects, &mut this.steps, &mut this.errands] {
                 if !tasks.is_empty()
                     && let Poll::Ready(Some(happened)) = tasks.poll_next_unpin(context)
                 {

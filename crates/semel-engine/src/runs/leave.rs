@@ -7,17 +7,21 @@ use semel_core::json::Json;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::limits;
 use semel_core::record::Effect;
-use semel_core::run::{self, How, On, Pause, Refusal, Run, Wait};
+use semel_core::run::{self, Cancel, How, On, Pause, Refusal, Run, Wait};
 use semel_core::time::Moment;
 use semel_store::{Batch, Inked, Write};
 
 use super::drive::{Driver, Halt};
+use super::entities::touch;
 use super::held::Left;
 use super::port::Work;
 use super::timers::Purpose;
 use crate::call::is_passing;
 use crate::commit::{Patience, Stopped};
 use crate::{Engine, Error};
+
+/// Why a run ends that nobody has cancelled.
+const OVERDUE: &str = "the deadline of the run has passed";
 
 /// How long a look at the row waits for what is being written.
 const FLUSH_MS: u64 = 100;
@@ -31,10 +35,15 @@ impl Driver {
         };
         let left = match driven {
             Err(Halt::Pause { id, fault }) => self.pause(id, fault).await,
+            Err(Halt::NeedsCode) => self.leave_to_code().await,
             driven => driven,
         };
         match left {
             Ok(left) => left,
+            Err(Halt::NeedsCode) => {
+                tracing::warn!(run = %self.run.id, "it is ended by a worker that has its code");
+                Left::Away
+            }
             Err(Halt::Lost) => {
                 tracing::warn!(run = %self.run.id, fence = self.fence, "the run was taken over");
                 Left::Away
@@ -52,8 +61,12 @@ impl Driver {
 
     async fn go_on(&mut self) -> Result<Left, Halt> {
         loop {
+            if self.undoing.is_some() {
+                if let Some(left) = self.go_on_undoing().await? {
+                    return Ok(left);
+                }
             // A journal that says so without anybody having asked: the deadline has passed before.
-            if self.run.cancel.is_some() || self.is_overdue || self.is_cancelling {
+            } else if self.run.cancel.is_some() || self.is_overdue || self.is_cancelling {
                 if let Some(left) = self.cancel().await? {
                     return Ok(left);
                 }
@@ -62,10 +75,12 @@ impl Driver {
                     return Ok(left);
                 }
             } else if self.held.is_draining() {
-                if self.steps.is_empty() && self.effects.is_empty() {
+                if self.steps.is_empty() && self.effects.is_empty() && self.errands.is_empty() {
                     return self.release().await;
                 }
             } else {
+                self.look_at_children().await?;
+                self.look_at_entities().await?;
                 self.start_commands().await?;
                 if self.outcome.is_some() {
                     continue;
@@ -82,15 +97,16 @@ impl Driver {
         }
     }
 
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.steps.is_empty()
             && self.effects.is_empty()
+            && self.errands.is_empty()
             && self.unstarted.is_empty()
             && self.ink.is_durable()
     }
 
     /// The next timer is so near that parking would cost more than waiting.
-    fn lingers(&self) -> bool {
+    pub(crate) fn lingers(&self) -> bool {
         let now = self.engine.store().ground().now;
         let first = self.timers.first(&now);
         first.is_some_and(|timer| timer.due.remaining_ms(&now) <= limits::LINGER_MS)
@@ -190,12 +206,48 @@ impl Driver {
             self.run.deadline = None;
             return self.park().await;
         }
-        let outcome = self.outcome.take().expect("the code has returned");
-        let (how, ending) = match &outcome {
-            Ok(value) => (How::Done, Ending::Done(self.ink.value(value.clone()))),
-            Err(error) => (How::Failed, Ending::Failed(error.into())),
+        let is_failed = matches!(self.outcome, Some(Err(_)));
+        let waits = match self.unended_children(is_failed).await? {
+            Some(waits) => waits,
+            None => return Ok(None),
         };
-        self.end(how, ending, outcome).await.map(Some)
+        if !waits.is_empty() {
+            self.run.deadline = None;
+            return self.commit_park(waits, Vec::new()).await;
+        }
+        let outcome = self.outcome.take().expect("the code has returned");
+        match outcome {
+            Ok(value) => {
+                let ending = Ending::Done(self.ink.value(value.clone()));
+                self.end(How::Done, ending, Ok(value)).await.map(Some)
+            }
+            Err(error) => {
+                let ids = self.to_undo().await?;
+                if ids.is_empty() {
+                    return self.end_failed(error).await.map(Some);
+                }
+                self.happen(Event::Undoing { ids, fault: Some((&error).into()) }).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    pub(crate) async fn end_failed(&mut self, error: Error) -> Result<Left, Halt> {
+        self.end(How::Failed, Ending::Failed((&error).into()), Err(error)).await
+    }
+
+    /// Ends as whoever asked for the end wants it; or as failed, when nobody did: then the deadline
+    /// has passed.
+    pub(crate) async fn end_cancelled(&mut self) -> Result<Left, Halt> {
+        match self.run.cancel.clone() {
+            None => self.end_failed(Error::new(Code::DeadlinePassed, OVERDUE)).await,
+            Some(Cancel { fault: Some(fault), .. }) => self.end_failed((*fault).into()).await,
+            Some(Cancel { reason, .. }) => {
+                let text = format!("the run was cancelled: {reason}");
+                let error = Error::new(Code::Cancelled, text);
+                self.end(How::Cancelled, Ending::Cancelled(reason), Err(error)).await
+            }
+        }
     }
 
     async fn end(
@@ -225,8 +277,15 @@ impl Driver {
         Ok(Left::Away)
     }
 
+    /// Lets a worker go on that has the code.
+    async fn leave_to_code(&mut self) -> Result<Left, Halt> {
+        let fence = self.fence;
+        self.leave(None, |run, _| run::needs_code(run, fence)).await?;
+        Ok(Left::Away)
+    }
+
     /// Lets another worker go on at once.
-    async fn release(&mut self) -> Result<Left, Halt> {
+    pub(crate) async fn release(&mut self) -> Result<Left, Halt> {
         let fence = self.fence;
         self.leave(None, |run, _| run::park(run, fence, Vec::new())).await?;
         Ok(Left::Away)
@@ -243,37 +302,70 @@ impl Driver {
         if let Some(event) = event {
             self.ink.append(At::from(&now), event);
         }
-        let mut writes = self.ink.take_waiting().await?;
+        let writes = self.ink.take_waiting().await?;
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let now = self.engine.store().ground().now;
             let next = rule(&self.run, &now).map_err(|_| Halt::Lost)?;
-            writes.push(Write::run(&next, &now));
-            let batch = Batch { writes: writes.clone().into() };
+            let mut batch = writes.clone();
+            batch.push(Write::run(&next, &now));
+            let woken = self.farewell(&next, &now, &mut batch).await?;
+            let batch = Batch { writes: batch.into() };
             match self.engine.commit_firmly(batch).await {
                 Ok(()) => {
                     self.run = next;
+                    woken.iter().for_each(|id| self.engine.touched(id));
                     return Ok(());
                 }
                 Err(Stopped::Stale(_)) => self.reload_firmly().await?,
                 Err(Stopped::Error(error)) => return Err(error.into()),
             }
-            writes.pop();
         }
         Err(Error::new(Code::StoreBusy, "the run kept changing").into())
     }
 
+    /// What the end of a run writes beside it: its entities and slots are somebody else's, and
+    /// whoever waits for its end is woken. Returns the runs that were.
+    async fn farewell(
+        &mut self,
+        ended: &Run,
+        now: &Moment,
+        batch: &mut Vec<Write>,
+    ) -> Result<Vec<String>, Halt> {
+        if ended.ended.is_none() {
+            return Ok(Vec::new());
+        }
+        let (writes, mut woken) = self.let_entities_go(now).await?;
+        batch.extend(writes);
+        let engine = self.engine.clone();
+        let give_back = || engine.give_slots_back(ended, now);
+        let (writes, admitted) = engine.read_firmly(give_back).await?;
+        batch.extend(writes);
+        woken.extend(admitted);
+        batch.extend(ended.watchers.iter().map(|id| touch(ended, id, now)));
+        woken.extend(ended.watchers.iter().cloned());
+        Ok(woken)
+    }
+
     /// Nothing can go on before something comes. Compare and set: whatever came since the row was
     /// read makes this fail, and is looked at first.
-    async fn park(&mut self) -> Result<Option<Left>, Halt> {
+    pub(crate) async fn park(&mut self) -> Result<Option<Left>, Halt> {
         let mut waits: Vec<Wait> = Vec::new();
         for (id, name) in &self.signals {
             let due = self.timers.find(id).map(|timer| timer.due);
             let note = match &self.works[id] {
                 Work::Wait { note, .. } => note.clone(),
-                Work::Step { .. } | Work::Effect { .. } | Work::Sleep { .. } => None,
+                Work::Step { .. }
+                | Work::Effect { .. }
+                | Work::Child(_)
+                | Work::Enter { .. }
+                | Work::Leave { .. }
+                | Work::Callback
+                | Work::Sleep { .. } => None,
             };
             waits.push(Wait { id: id.clone(), on: On::Signal(name.clone()), due, note });
         }
+        waits.extend(self.children.waits());
+        waits.extend(self.entities.waits());
         let mut writes = Vec::new();
         for timer in self.timers.all() {
             let (id, due) = (timer.id.clone(), Some(timer.due));
@@ -297,14 +389,16 @@ impl Driver {
         self.commit_park(waits, writes).await
     }
 
-    async fn commit_park(
+    pub(crate) async fn commit_park(
         &mut self,
         waits: Vec<Wait>,
         mut writes: Vec<Write>,
     ) -> Result<Option<Left>, Halt> {
         self.ink.flush().await?;
         let now = self.engine.store().ground().now;
-        let parked = run::park(&self.run, self.fence, waits).map_err(|_| Halt::Lost)?;
+        let mut parked = run::park(&self.run, self.fence, waits).map_err(|_| Halt::Lost)?;
+        // Whoever goes on taking back needs the code.
+        parked.needs_code |= self.undoing.is_some();
         writes.push(Write::run(&parked, &now));
         match self.engine.commit_firmly(Batch { writes: writes.into() }).await {
             Ok(()) => Ok(Some(Left::Away)),
@@ -345,17 +439,20 @@ impl Driver {
     /// Ends the run as soon as nothing that it began outside is under way or in doubt.
     async fn cancel(&mut self) -> Result<Option<Left>, Halt> {
         self.drop_code();
+        if !self.errands.is_empty() {
+            return Ok(None);
+        }
         let (actor, reason) = match &self.run.cancel {
             Some(cancel) => (cancel.actor.clone(), cancel.reason.clone()),
-            None => ("semel".to_owned(), "the deadline of the run has passed".to_owned()),
+            None => ("semel".to_owned(), OVERDUE.to_owned()),
         };
         if !self.is_cancelling {
             self.is_cancelling = true;
             let at = At::from(&self.engine.store().ground().now);
-            let event = Event::Cancelling { actor, reason: reason.clone() };
-            self.ink.append(at, event);
+            self.ink.append(at, Event::Cancelling { actor, reason });
         }
-        let (mut waits, mut writes) = (Vec::new(), Vec::new());
+        let Some(mut waits) = self.unended_children(true).await? else { return Ok(None) };
+        let mut writes = Vec::new();
         for (id, what) in self.open_effects.clone() {
             let address = address(&self.run, &what);
             let Some(effect) = load_effect(&self.engine, &address).await? else { continue };
@@ -376,26 +473,26 @@ impl Driver {
             self.run.deadline = None;
             return self.commit_park(waits, writes).await;
         }
-        if self.run.cancel.is_none() {
-            let error = Error::new(Code::DeadlinePassed, reason);
-            return self
-                .end(How::Failed, Ending::Failed((&error).into()), Err(error))
-                .await
-                .map(Some);
+        let ids = if self.asks_code { self.to_undo().await? } else { Vec::new() };
+        if ids.is_empty() {
+            return self.end_cancelled().await.map(Some);
         }
-        let error = Error::new(Code::Cancelled, format!("the run was cancelled: {reason}"));
-        self.end(How::Cancelled, Ending::Cancelled(reason), Err(error)).await.map(Some)
+        self.happen(Event::Undoing { ids, fault: None }).await?;
+        Ok(None)
     }
 }
 
-async fn load_effect(engine: &Engine, address: &Address) -> Result<Option<Effect>, Halt> {
+pub(crate) async fn load_effect(
+    engine: &Engine,
+    address: &Address,
+) -> Result<Option<Effect>, Halt> {
     let found = engine.read_firmly(|| engine.store().load(address)).await?;
     let now = engine.store().ground().now;
     Ok(found.map(|effect| engine.judged(effect, &now)))
 }
 
 /// The effect that a command asked for, as the journal names it.
-fn address(run: &Run, what: &str) -> Address {
+pub(crate) fn address(run: &Run, what: &str) -> Address {
     let named = what.strip_prefix("effect ").and_then(|name| name.split_once('/'));
     let (action, key) = named.expect("a planned effect is named by action and key");
     Address {

@@ -24,6 +24,9 @@ impl Driver {
             Happened::Durable => Ok(()),
             Happened::Stepped { id, result } => self.stepped(id, result).await,
             Happened::Settled { id, result } => self.settled(id, result).await,
+            Happened::Child { id, result } => self.child_started(id, result).await,
+            Happened::Entered { id, result } => self.entered(id, result).await,
+            Happened::LeftEntity { id, result } => self.left_entity(id, result).await,
             Happened::Due => self.fire().await,
             Happened::Touched => self.look_at_row().await,
             Happened::Foreign => Err(foreign()),
@@ -32,6 +35,7 @@ impl Driver {
 
     /// Starts what the code asked for, once everything before it is durable.
     pub(crate) async fn start_commands(&mut self) -> Result<(), Halt> {
+        self.open_callbacks().await?;
         self.open_waits();
         self.receive().await?;
         if self.ink.is_full() {
@@ -49,7 +53,12 @@ impl Driver {
             match &self.works[&id] {
                 Work::Step { .. } => self.start_step(id),
                 Work::Effect { .. } => self.start_effect(id),
-                Work::Sleep { .. } | Work::Wait { .. } => unreachable!("these only wait"),
+                Work::Child(_) => self.start_child(id),
+                Work::Enter { .. } => self.start_enter(id),
+                Work::Leave { .. } => self.start_leave(id),
+                Work::Callback | Work::Sleep { .. } | Work::Wait { .. } => {
+                    unreachable!("these were opened before")
+                }
             }
         }
         Ok(())
@@ -80,7 +89,12 @@ impl Driver {
                 }
                 false
             }
-            Work::Step { .. } | Work::Effect { .. } => true,
+            Work::Step { .. }
+            | Work::Effect { .. }
+            | Work::Child(_)
+            | Work::Enter { .. }
+            | Work::Leave { .. }
+            | Work::Callback => true,
         });
     }
 
@@ -89,13 +103,14 @@ impl Driver {
         let unplanned: Vec<String> = self
             .unstarted
             .iter()
-            .filter(|id| matches!(self.works[*id], Work::Effect { .. }))
+            .filter(|id| self.works[*id].is_planned())
             .filter(|id| !self.issued(id).planned)
             .cloned()
             .collect();
         for id in unplanned {
             let what = self.issued(&id).what;
-            self.happen(Event::Planned { id, what }).await?;
+            let undo = self.undoables.contains_key(&id);
+            self.happen(Event::Planned { id, what, undo }).await?;
         }
         Ok(())
     }
@@ -227,6 +242,13 @@ impl Driver {
                 self.look_again(&id, error.retry_after_ms());
                 Ok(())
             }
+            // Nothing was begun, so there is no row to wait for: only a time.
+            (Code::RateLimited, _) => {
+                let now = At::from(&self.engine.store().ground().now);
+                let ms = error.retry_after_ms().unwrap_or(limits::POLL_MS).max(1);
+                self.timers.set(&id, now.plus(ms), Purpose::Retry);
+                Ok(())
+            }
             (Code::NotApplied | Code::RetriesExhausted | Code::AttemptsExhausted, _) => {
                 Err(pause(Some(id), error.code(), error.detail()))
             }
@@ -234,6 +256,10 @@ impl Driver {
                 tracing::warn!(run = %self.run.id, %error, "an effect is tried again shortly");
                 self.look_again(&id, Some(limits::POLL_MS));
                 Ok(())
+            }
+            // Never only logged: what could not be taken back waits for an operator.
+            (code, _) if self.is_undo(&id) && !is_of_the_store(code) => {
+                Err(pause(Some(id), code, error.detail()))
             }
             // Of the store, not of the effect: it says nothing about what the run came to.
             (code, _) if is_of_the_store(code) => Err(Halt::Failed(error)),

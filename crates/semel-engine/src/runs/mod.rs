@@ -1,27 +1,36 @@
 //! Runs: starting them, steering them, and asking what became of them. The driver of one run is in
 //! `drive`, the loop that takes runs in `dispatch`.
 
+mod callbacks;
+mod children;
 mod dispatch;
 mod drive;
+mod entities;
+mod gates;
 mod held;
 mod ink;
 mod keep;
 mod leave;
 mod live;
 mod port;
+mod releases;
 mod steer;
 mod timers;
+mod undo;
 
+pub use callbacks::callback_signal;
 pub use dispatch::Offer;
-pub use port::{Body, Exhausted, Facts, OnDoubt, Pending, Port, StepFault, StepFn, Work};
+pub use port::{Body, Exhausted, Facts, OnDoubt, Pending, Port, StepFault, StepFn, Undo, Work};
 pub use steer::{Signal, Signalled};
 
 pub(crate) use dispatch::Dispatch;
 pub(crate) use drive::is_in_body;
+pub(crate) use releases::Known;
 
 use std::sync::Arc;
 
 use semel_core::code::Code;
+use semel_core::gate::{Mode, Policy, PolicyInvalid};
 use semel_core::journal::{self, At, Ending, Event};
 use semel_core::json::Json;
 use semel_core::key::{Action, Key, Namespace};
@@ -29,9 +38,11 @@ use semel_core::limits;
 use semel_core::run::{self, Refusal, Run, State, Take};
 use semel_store::{Batch, Inked, RunPage, RunQuery, StoreError, Write};
 
+use crate::call::Guard;
 use crate::commit::Stopped;
 use crate::{Engine, Error};
 use drive::Taken;
+use gates::Admitted;
 use held::{Held, Left};
 use ink::Ink;
 
@@ -47,6 +58,10 @@ pub struct Start {
     pub window_ms: u64,
     /// When it is ended by itself, counted from now.
     pub deadline_ms: Option<u64>,
+    /// The release to start on; without one, the live one. A draft starts in the draft twin.
+    pub release: Option<String>,
+    /// The run whose code starts it, and where: it is not started once another worker has that.
+    pub parent: Option<(String, Guard)>,
 }
 
 /// A run that was started, now or before.
@@ -58,14 +73,26 @@ pub struct Started {
     held: Option<Arc<Held>>,
 }
 
+/// Where and on which release a run starts.
+struct Pinned {
+    namespace: Namespace,
+    release: Option<String>,
+    strict: bool,
+    policy: Policy,
+}
+
 impl Engine {
     /// Starts a run, or attaches to the one that this key started before. Where this process offers
     /// the workflow it also takes it, in the same commit.
     pub async fn start_run(&self, ask: Start) -> Result<Started, Error> {
-        let key = match ask.key {
-            Some(key) => key,
+        let key = match &ask.key {
+            Some(key) => key.clone(),
             None => Key::from_text(&self.inner.chance.attempt_id())?,
         };
+        let Pinned { namespace, release, strict, policy } = self.pin(&ask).await?;
+        let ask = Start { namespace, ..ask };
+        let invalid = |refused: PolicyInvalid| Error::new(Code::InputInvalid, refused.0);
+        let passes = policy.passes(ask.workflow.as_str(), &ask.input).map_err(invalid)?;
         let mut start = run::Start {
             namespace: ask.namespace,
             workflow: ask.workflow,
@@ -74,12 +101,24 @@ impl Engine {
             number: 0,
             window_ms: ask.window_ms,
             deadline_ms: ask.deadline_ms,
+            release,
+            strict,
+            passes,
+            parent: ask.parent.as_ref().map(|(id, _)| id.clone()),
         };
+        let guard = ask.parent.as_ref().map(|(_, guard)| guard.write());
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let now = self.store().ground().now;
             start.number = (now.wall.0 << 20) | i64::from(self.jitter() >> 12);
             let run = run::start(&start, &now);
-            match self.insert_run(run, start.input.clone()).await {
+            if !start.passes.is_empty()
+                && let Some(run) = self.store().run(start.namespace.as_str(), &run.id).await?
+            {
+                run::attach(&run, &start)?;
+                let held = self.inner.dispatch.held(&run.id);
+                return Ok(Started { run, attached: true, held });
+            }
+            match self.insert_run(run, start.input.clone(), guard.clone()).await {
                 Ok(started) => return Ok(started),
                 Err(Stopped::Stale(_)) => {}
                 Err(Stopped::Error(error)) => return Err(error),
@@ -91,18 +130,46 @@ impl Engine {
                 let held = self.inner.dispatch.held(&run.id);
                 return Ok(Started { run, attached: true, held });
             }
+            if guard.is_some() {
+                // The key is free, so it was the parent that was taken.
+                return Err(Error::new(Code::RunTaken, "the parent has another worker"));
+            }
         }
         Err(Error::new(Code::StoreBusy, "no number was free for the run"))
     }
 
-    async fn insert_run(&self, run: Run, input: Json) -> Result<Started, Stopped> {
+    async fn insert_run(
+        &self,
+        run: Run,
+        input: Json,
+        guard: Option<Write>,
+    ) -> Result<Started, Stopped> {
         let now = self.store().ground().now;
         let at = At::from(&now);
         let mut ink = Ink::start(self, &run.namespace, &run.id, run.number);
         let input = ink.value(input);
         ink.append(at, Event::Started { workflow: run.workflow.clone(), input });
-        let Some(slot) = self.slot(&run.lane(), &run.id) else {
-            let mut writes = vec![Write::run(&run, &now)];
+        let (run, admitted) = match self.admit(&run).await? {
+            Admitted::In(writes) => (run, writes),
+            Admitted::Queued(gate, writes) => {
+                let queued = run::queue(&run, &gate).map_err(Error::from)?;
+                (Run { version: run.version, ..queued }, writes)
+            }
+            Admitted::Taken(Mode::Coalesce, other) => {
+                let run = self.store().run(&run.namespace, &other).await.map_err(Error::from)?;
+                // It ended meanwhile: the gate is asked again.
+                let run = run.ok_or(Stopped::Stale(None))?;
+                let held = self.inner.dispatch.held(&run.id);
+                return Ok(Started { run, attached: true, held });
+            }
+            Admitted::Taken(_, other) => return Err(gates::rejected(&other).into()),
+        };
+        let guard: Vec<Write> = guard.into_iter().chain(admitted).collect();
+        let is_queued = run.queue().is_some();
+        let slot = if is_queued { None } else { self.slot(&run) };
+        let Some(slot) = slot else {
+            let mut writes: Vec<Write> = guard.into_iter().collect();
+            writes.push(Write::run(&run, &now));
             writes.extend(ink.take_waiting().await?);
             self.commit(Batch { writes: writes.into() }).await?;
             self.inner.dispatch.wake();
@@ -111,7 +178,8 @@ impl Engine {
         let taken = run::take(&run, &self.take_ask(), &now).expect("a new run is free");
         let run = Run { version: run.version, ..taken };
         ink.append(at, self.taken_event(&run, slot.release()));
-        let mut writes = vec![Write::run(&run, &now)];
+        let mut writes: Vec<Write> = guard.into_iter().collect();
+        writes.push(Write::run(&run, &now));
         writes.extend(ink.take_waiting().await?);
         let batch = Batch { writes: writes.into() };
         self.commit(batch.clone()).await?;
@@ -143,9 +211,25 @@ impl Engine {
         run: &Run,
         release: &str,
     ) -> Result<Option<(Taken, Vec<Inked>)>, Error> {
-        let Ok(taken) = run::take(run, &self.take_ask(), &self.store().ground().now) else {
+        let now = self.store().ground().now;
+        let Ok(taken) = run::take(run, &self.take_ask(), &now) else {
             return Ok(None);
         };
+        // Whoever only ends it asks no gate.
+        let is_ending = run.cancel.is_some() || run.deadline.is_some_and(|at| at.is_reached(&now));
+        let admitted = match self.admit(run).await? {
+            Admitted::In(writes) => writes,
+            _ if is_ending => Vec::new(),
+            Admitted::Queued(gate, writes) => {
+                self.put_into_queue(run, &gate, writes).await?;
+                return Ok(None);
+            }
+            Admitted::Taken(..) => return Ok(None),
+        };
+        // From here on it stays with the code that takes it.
+        let pinned = taken.release.clone().or_else(|| Some(release.to_owned()));
+        let release_of = pinned.filter(|release| !release.is_empty());
+        let taken = Run { release: release_of, ..taken };
         let mut entries = self.journal(run).await?;
         let inbox = self.store().inbox(run.number).await?;
         let last = entries.last().expect("a started run has an entry");
@@ -154,6 +238,7 @@ impl Engine {
         ink.append(At::from(&now), self.taken_event(&taken, release));
         let mut writes = ink.take_waiting().await?;
         writes.push(Write::run(&taken, &now));
+        writes.extend(admitted);
         let batch = Batch { writes: writes.into() };
         match self.commit(batch.clone()).await {
             Ok(()) => {}
@@ -163,6 +248,52 @@ impl Engine {
         entries.extend(appended(&batch));
         let (fence, waits) = (taken.fence, run.waits.clone());
         Ok(Some((Taken { run: taken, fence, inbox, waits, ink }, entries)))
+    }
+
+    /// Somebody else has the slot: the run waits for its turn.
+    async fn put_into_queue(
+        &self,
+        run: &Run,
+        gate: &str,
+        mut writes: Vec<Write>,
+    ) -> Result<(), Error> {
+        let queued = run::queue(run, gate)?;
+        writes.push(Write::run(&queued, &self.store().ground().now));
+        match self.commit(Batch { writes: writes.into() }).await {
+            Ok(()) | Err(Stopped::Stale(_)) => Ok(()),
+            Err(Stopped::Error(error)) => Err(error),
+        }
+    }
+
+    /// Where and on which release a run starts.
+    async fn pin(&self, ask: &Start) -> Result<Pinned, Error> {
+        let (place, workflow) = (ask.namespace.as_str(), ask.workflow.as_str());
+        let mut known = self.releases_of(place, workflow).await?;
+        if ask.release.as_ref().is_some_and(|name| known.find(name).is_none()) {
+            // Somebody may have offered it a moment ago.
+            known = self.releases_now(place, workflow).await?;
+        }
+        let namespace = ask.namespace.clone();
+        let Some(name) = &ask.release else {
+            let live = known.live.as_ref().filter(|_| !namespace.is_draft());
+            let found = live.and_then(|live| known.find(live));
+            let release = match found {
+                Some(release) => Some(release.name.clone()),
+                None => self.offered_here(&namespace, ask.workflow.as_str()),
+            };
+            let (strict, policy) = match found {
+                Some(release) => (release.strict, known.policy.clone()),
+                None => self.declared_here(&namespace, ask.workflow.as_str()),
+            };
+            return Ok(Pinned { namespace, release, strict, policy });
+        };
+        let found = known.find(name).ok_or_else(|| {
+            let text = format!("{} has no release {name}", ask.workflow.as_str());
+            Error::new(Code::ReleaseUnknown, text)
+        })?;
+        let namespace = if found.draft { namespace.draft() } else { namespace };
+        let (release, strict) = (Some(name.clone()), found.strict);
+        Ok(Pinned { namespace, release, strict, policy: found.policy.clone() })
     }
 
     /// The whole journal of a run, its chain checked.

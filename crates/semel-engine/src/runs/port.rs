@@ -19,6 +19,7 @@ use semel_core::run::course::{Course, Ordinals};
 use semel_core::time::Wall;
 use uuid::Uuid;
 
+use super::Start;
 use crate::{Call, Doer, Error, lock};
 
 /// The code of a workflow: its input in, its result out. Called once per replay.
@@ -48,7 +49,22 @@ pub enum Work {
         call: Box<Call>,
         doer: Arc<Doer>,
         on_doubt: OnDoubt,
+        /// What takes it back, should the run fail or be cancelled.
+        undo: Option<Undo>,
     },
+    /// A run of its own, which this one waits for.
+    Child(Box<Start>),
+    /// The right to act on an entity; nobody else has it meanwhile.
+    Enter {
+        name: String,
+    },
+    /// Lets go what the command of this id entered.
+    Leave {
+        entered: String,
+        name: String,
+    },
+    /// A name by which somebody outside can answer, once.
+    Callback,
     Sleep {
         ms: u64,
     },
@@ -58,6 +74,28 @@ pub enum Work {
         timeout_ms: Option<u64>,
         note: Option<Json>,
     },
+}
+
+impl Work {
+    /// Whether it is on record before it is begun: it reaches what outlives its worker.
+    pub(crate) fn is_planned(&self) -> bool {
+        match self {
+            Work::Effect { .. } | Work::Child(_) | Work::Enter { .. } => true,
+            Work::Step { .. }
+            | Work::Leave { .. }
+            | Work::Callback
+            | Work::Sleep { .. }
+            | Work::Wait { .. } => false,
+        }
+    }
+}
+
+/// The effect that takes another one back. Its input gets the other's receipt as one more member.
+#[derive(Clone)]
+pub struct Undo {
+    pub call: Box<Call>,
+    pub doer: Arc<Doer>,
+    pub receipt_as: String,
 }
 
 /// What becomes of a run when a step has used up its retries.
@@ -211,7 +249,7 @@ impl Desk {
         }
     }
 
-    fn issue(&mut self, id: &str, what: &str, work: Work) -> Result<(), Error> {
+    pub(crate) fn issue(&mut self, id: &str, what: &str, work: Work) -> Result<(), Error> {
         check_note(&work)?;
         self.course.issue(id, what)?;
         self.slots.insert(id.to_owned(), Slot::default());

@@ -2,12 +2,13 @@
 //! safely.
 
 use semel_core::code::Code;
-use semel_core::journal::At;
+use semel_core::journal::{self, At, Event};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::limits;
 use semel_core::run::course::check_delivery_name;
 use semel_core::run::{self, Refusal, Run, Steered};
+use semel_core::time::Moment;
 use semel_store::{Batch, Delivery, Write};
 
 use super::ink::Ink;
@@ -85,10 +86,21 @@ impl Engine {
         actor: &str,
         reason: &str,
     ) -> Result<Run, Error> {
+        let rule = |run: &Run, now: &Moment| run::cancel(run, actor, reason, now);
+        self.ask_for_end(namespace, id, rule).await
+    }
+
+    /// Writes the wish for an end, and carries it out where nobody holds the run.
+    async fn ask_for_end(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        rule: impl Fn(&Run, &Moment) -> Result<Option<Run>, Refusal>,
+    ) -> Result<Run, Error> {
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let run = self.run(namespace, id).await?;
             let now = self.store().ground().now;
-            let Some(asked) = run::cancel(&run, actor, reason, &now)? else { return Ok(run) };
+            let Some(asked) = rule(&run, &now)? else { return Ok(run) };
             match self.commit(Write::run(&asked, &now).into()).await {
                 Ok(()) => {
                     self.touched(id);
@@ -139,8 +151,27 @@ impl Engine {
         actor: &str,
         reason: &str,
     ) -> Result<Run, Error> {
-        let now = self.store().ground().now;
-        self.steer(namespace, id, |run, _| run::fail(run, actor, reason, &now)).await
+        let run = self.run(namespace, id).await?;
+        if !self.ends_in_order(&run).await? {
+            let now = self.store().ground().now;
+            return self.steer(namespace, id, |run, _| run::fail(run, actor, reason, &now)).await;
+        }
+        let rule = |run: &Run, now: &Moment| run::fail_in_order(run, actor, reason, now);
+        self.ask_for_end(namespace, id, rule).await
+    }
+
+    /// Whether the end of a run is more than a word: it has children, entities or slots, or effects
+    /// to take back.
+    async fn ends_in_order(&self, run: &Run) -> Result<bool, Error> {
+        if !run.watchers.is_empty() || !run.passes.is_empty() || run.expired.is_some() {
+            return Ok(run.expired.is_none());
+        }
+        let entries = self.journal(run).await?;
+        let decoded = entries.iter().filter_map(|inked| journal::decode(&inked.text).ok());
+        Ok(decoded.map(|entry| entry.event).any(|event| match event {
+            Event::Planned { undo, what, .. } => undo || !what.starts_with("effect "),
+            _ => false,
+        }))
     }
 
     /// A person's decision: its row and its entries in one commit.

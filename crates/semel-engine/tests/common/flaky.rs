@@ -9,8 +9,8 @@ use semel_core::key::Address;
 use semel_core::record::Effect;
 use semel_core::run::Run;
 use semel_store::{
-    Batch, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns, Inked, Page, Query, RunPage,
-    RunQuery, Runs, Store, StoreError,
+    Batch, Card, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns,
+    Inked, Page, Query, RunPage, RunQuery, Runs, Store, StoreError,
 };
 use tokio::sync::watch;
 
@@ -193,11 +193,35 @@ impl Runs for Flaky {
         self.below.due_runs(lane, limit).await
     }
 
+    async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
+        self.below.next_queued(queue).await
+    }
+
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
         self.below.list_runs(query).await
     }
 
     async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {
         self.below.sweepable_runs(limit).await
+    }
+}
+
+#[async_trait]
+impl Cards for Flaky {
+    async fn card(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<Option<Card>, StoreError> {
+        self.below.card(namespace, kind, name).await
+    }
+
+    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+        self.below.cards(query).await
+    }
+
+    async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {
+        self.below.due_cards(kind, limit).await
     }
 }

@@ -158,6 +158,7 @@ pub(crate) fn call(key: &str, contract: Contract) -> Call {
         run: None,
         approval: None,
         undoes: None,
+        rate: None,
         guard: None,
     }
 }

@@ -14,4 +14,6 @@ mod quarantine;
 mod retention;
 mod retry;
 mod run_retention;
+mod schedule_lives;
+mod schedules;
 mod transaction;

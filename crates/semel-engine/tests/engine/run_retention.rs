@@ -23,6 +23,8 @@ fn start(key: &str) -> Start {
         input: Json::null(),
         window_ms: WINDOW,
         deadline_ms: None,
+        release: None,
+        parent: None,
     }
 }
 
@@ -35,14 +37,14 @@ fn offer(world: &World, script: &Arc<Script>) {
             let mut call = Box::new(call("k", NATIVE));
             call.run = Some(port.facts().run_id.clone());
             let doer = script.doer();
-            let work = Work::Effect { call, doer, on_doubt: OnDoubt::Wait };
+            let work = Work::Effect { call, doer, on_doubt: OnDoubt::Wait, undo: None };
             port.command(port.next_id("charge"), "effect charge/k".into(), work).await?;
             let wait = Work::Wait { name: "go".into(), timeout_ms: None, note: None };
             port.command(port.next_id("signal go"), "signal go".into(), wait).await?;
             Ok(input)
         })
     });
-    world.engine.offer("default", "w", Offer { body, release: "1".into() });
+    world.engine.offer("default", "w", Offer::new(body, "1"));
 }
 
 async fn go(world: &World, run: &Started) {

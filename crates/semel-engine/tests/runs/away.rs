@@ -107,7 +107,7 @@ async fn play(turn: Turn) -> (State, Outcome) {
         let guest = Guest { port, turn, away: None, waiting: Vec::new(), is_begun: false };
         Box::pin(guest) as Pin<Box<dyn Future<Output = _> + Send>>
     });
-    engine.offer("default", "guest", Offer { body, release: "1".into() });
+    engine.offer("default", "guest", Offer::new(body, "1"));
     let start = Start {
         namespace: Namespace::default(),
         workflow: Action::new("guest").expect("a name"),
@@ -115,6 +115,8 @@ async fn play(turn: Turn) -> (State, Outcome) {
         input: Json::null(),
         window_ms: limits::WINDOW_MS,
         deadline_ms: None,
+        release: None,
+        parent: None,
     };
     let started = engine.start_run(start).await.expect("started");
     let patience = Duration::from_secs(2);

@@ -225,11 +225,12 @@ impl Kit {
             run: Some(port.facts().run_id.clone()),
             approval: (sending == Sending::Asked).then(|| question(key)),
             undoes: None,
+            rate: None,
             guard: None,
         };
         let doer = self.doer(contract, sending);
         let what = format!("effect {address}");
-        let work = Work::Effect { call: Box::new(call), doer, on_doubt: OnDoubt::Wait };
+        let work = Work::Effect { call: Box::new(call), doer, on_doubt: OnDoubt::Wait, undo: None };
         let pending = port.command(port.next_id("charge"), what, work);
         async move { pending.await.map(|receipt| receipt.expect("an effect has a receipt")) }
             .boxed()

@@ -15,8 +15,8 @@ use semel_core::record::Effect;
 use semel_core::run::Run;
 use semel_store::memory::Memory;
 use semel_store::{
-    Batch, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns, Inked, Page, Query, RunPage,
-    RunQuery, Runs, Store, StoreError,
+    Batch, Card, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns,
+    Inked, Page, Query, RunPage, RunQuery, Runs, Store, StoreError,
 };
 use tokio::sync::watch;
 
@@ -309,6 +309,11 @@ impl Runs for Life {
         }
     }
 
+    async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
+        self.see().await?;
+        self.below.next_queued(queue).await
+    }
+
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
         self.see().await?;
         self.below.list_runs(query).await
@@ -317,5 +322,28 @@ impl Runs for Life {
     async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {
         self.alive().await;
         self.below.sweepable_runs(limit).await
+    }
+}
+
+#[async_trait]
+impl Cards for Life {
+    async fn card(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<Option<Card>, StoreError> {
+        self.see().await?;
+        self.below.card(namespace, kind, name).await
+    }
+
+    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+        self.see().await?;
+        self.below.cards(query).await
+    }
+
+    async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {
+        self.alive().await;
+        self.below.due_cards(kind, limit).await
     }
 }

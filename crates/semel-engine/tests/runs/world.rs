@@ -48,7 +48,7 @@ impl World {
         let engine = Engine::new(life.clone(), worker).expect("an engine");
         let kit = Kit { life: life.clone(), there: self.there.clone() };
         let body = Arc::new(move |port: Port, _input: Json| flow(port, kit.clone()));
-        let offer = Offer { body, release: "1".into() };
+        let offer = Offer::new(body, "1");
         engine.offer("default", "flow", offer);
         Process { life, engine }
     }
@@ -225,6 +225,8 @@ pub(crate) fn start() -> Start {
         input: json("{}"),
         window_ms: limits::WINDOW_MS,
         deadline_ms: None,
+        release: None,
+        parent: None,
     }
 }
 

@@ -11,8 +11,8 @@ use semel_core::record::Effect;
 use semel_core::run::Run;
 use semel_store::memory::Memory;
 use semel_store::{
-    Batch, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns, Inked, Page, Query, RunPage,
-    RunQuery, Runs, Store, StoreError,
+    Batch, Card, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns,
+    Inked, Page, Query, RunPage, RunQuery, Runs, Store, StoreError,
 };
 use tokio::sync::watch;
 
@@ -213,11 +213,35 @@ impl Runs for Process {
         self.store.due_runs(lane, limit).await
     }
 
+    async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
+        self.store.next_queued(queue).await
+    }
+
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
         self.store.list_runs(query).await
     }
 
     async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {
         self.store.sweepable_runs(limit).await
+    }
+}
+
+#[async_trait]
+impl Cards for Process {
+    async fn card(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<Option<Card>, StoreError> {
+        self.store.card(namespace, kind, name).await
+    }
+
+    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+        self.store.cards(query).await
+    }
+
+    async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {
+        self.store.due_cards(kind, limit).await
     }
 }

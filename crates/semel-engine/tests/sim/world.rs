@@ -147,6 +147,7 @@ impl World {
             run: None,
             approval: None,
             undoes: None,
+            rate: None,
             guard: None,
         };
         let (engine, process) = (engine.clone(), process.clone());

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from . import keys
 from ._app import Semel
+from ._approval import Approval, ApprovalRule, approval
 from ._async_app import AsyncSemel
-from ._context import Signal, StepContext, WorkflowContext
+from ._context import StepContext, WorkflowContext
 from ._contracts import (
     Contract,
     Retry,
@@ -15,49 +16,83 @@ from ._contracts import (
     native_key,
     probe,
 )
-from ._declare import Effect, Function, Model, Workflow, effect, function, model, workflow
+from ._declare import Function, Model, function, model
+from ._effect import Effect, effect
+from ._entity import Entity
 from ._errors import (
+    ApprovalDenied,
+    ApprovalExpired,
+    ApprovalReturned,
+    ChildFailed,
+    ConcurrencyRejected,
     ForeignAwait,
+    FourEyes,
+    Held,
     InDoubt,
     InputChanged,
     NotApplied,
     NotConfigured,
+    NotHeld,
+    RateLimited,
     Refused,
+    ReleaseUnknown,
     RunCancelled,
     RunFailed,
     RunPaused,
+    ScheduleInvalid,
     SemelError,
     StepFailed,
     TimedOut,
     ToolUndeclared,
+    Undone,
     WriteOutsideEffect,
 )
 from ._handles import AsyncRunHandle, RunHandle
 from ._intent import Intent, intent
 from ._native import __version__
+from ._releases import Release
 from ._tools import Tool, Toolbox, tool, tools
 from ._transaction import transaction
+from ._waits import Callback, Signal
 from ._worker import Worker
+from ._workflow import Concurrency, Workflow, concurrency, workflow
 
 __all__ = [
+    "Approval",
+    "ApprovalDenied",
+    "ApprovalExpired",
+    "ApprovalReturned",
+    "ApprovalRule",
     "AsyncRunHandle",
     "AsyncSemel",
+    "Callback",
+    "ChildFailed",
+    "Concurrency",
+    "ConcurrencyRejected",
     "Contract",
     "Effect",
+    "Entity",
     "ForeignAwait",
+    "FourEyes",
     "Function",
+    "Held",
     "InDoubt",
     "InputChanged",
     "Intent",
     "Model",
     "NotApplied",
     "NotConfigured",
+    "NotHeld",
+    "RateLimited",
     "Refused",
+    "Release",
+    "ReleaseUnknown",
     "Retry",
     "RunCancelled",
     "RunFailed",
     "RunHandle",
     "RunPaused",
+    "ScheduleInvalid",
     "Semel",
     "SemelError",
     "Signal",
@@ -67,12 +102,15 @@ __all__ = [
     "Tool",
     "ToolUndeclared",
     "Toolbox",
+    "Undone",
     "Worker",
     "Workflow",
     "WorkflowContext",
     "WriteOutsideEffect",
     "__version__",
+    "approval",
     "at_most_once",
+    "concurrency",
     "conditional",
     "effect",
     "function",

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncGenerator, Coroutine, Generator
+from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _current, _native
 from ._app import PATIENCE_MS, App, Key, parsed, result_of
 from ._contracts import Duration, milliseconds
-from ._declare import Effect, Workflow
+from ._effect import Effect
 from ._errors import SemelError
 from ._handles import AsyncRunHandle
 from ._host import Begin, Host
+from ._releases import Release, read_releases
+from ._workflow import Workflow
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+    from ._worker import Worker
 
 T = TypeVar("T")
 
@@ -27,8 +31,14 @@ class AsyncSemel(App):
     `async with AsyncSemel("sqlite:semel.db") as app:`, or `await AsyncSemel(...)`; close it by
     `await app.close()`."""
 
-    def __init__(self, url: str, namespace: str = "default", lease: Duration | None = None) -> None:
-        super().__init__(url, namespace, lease)
+    def __init__(
+        self,
+        url: str,
+        namespace: str = "default",
+        lease: Duration | None = None,
+        release: str | None = None,
+    ) -> None:
+        super().__init__(url, namespace, lease, release)
         self._host: Host | None = None
         self._end: AsyncGenerator[None, None] | None = None
         self._opening = asyncio.Lock()
@@ -61,6 +71,8 @@ class AsyncSemel(App):
     @property
     def host(self) -> Host:
         """Where its runs are worked on."""
+        if self._live is not None:
+            return self._live.host
         if self._host is None:
             raise SemelError("this Semel is not open", code="store_unavailable")
         return self._host
@@ -72,10 +84,26 @@ class AsyncSemel(App):
         await self.open()
         return await Host.running().ask(begin)
 
-    async def offer(self, workflow: Workflow[..., Any], release: str | None = None) -> None:
+    def hosting(self) -> Host:
+        return self.host
+
+    async def offer(
+        self, workflow: Workflow[..., Any], release: str | None = None, draft: bool = False
+    ) -> None:
         """Works on runs of this workflow, whoever starts them."""
         await self.open()
-        self.offer_on(self.host, workflow, release)
+        self.offer_on(self.host, workflow, release, draft)
+
+    def worker(
+        self,
+        workflows: Iterable[Workflow[..., Any]] = (),
+        effects: Iterable[Effect[..., Any]] = (),
+        **options: Any,
+    ) -> Worker:
+        """A `Worker` on this ledger, with the options of that: `draft=True`, `release="r2"`…"""
+        from ._worker import Worker
+
+        return Worker(self, workflows, effects, **options)
 
     @overload
     async def start(
@@ -85,6 +113,7 @@ class AsyncSemel(App):
         key: Key | None = None,
         deadline: Duration | None = None,
         replay_window: Duration | None = None,
+        release: str | None = None,
         **kwargs: Any,
     ) -> AsyncRunHandle[T]: ...
     @overload
@@ -95,6 +124,7 @@ class AsyncSemel(App):
         key: Key | None = None,
         deadline: Duration | None = None,
         replay_window: Duration | None = None,
+        release: str | None = None,
     ) -> AsyncRunHandle[Any]: ...
     async def start(
         self,
@@ -103,18 +133,44 @@ class AsyncSemel(App):
         key: Key | None = None,
         deadline: Duration | None = None,
         replay_window: Duration | None = None,
+        release: str | None = None,
         **kwargs: Any,
     ) -> AsyncRunHandle[Any]:
         """Starts a run, or attaches to the one that this key started before."""
         if isinstance(workflow, Workflow):
             await self.offer(workflow)
-        begin, result = self._start(workflow, args, kwargs, key, deadline, replay_window)
+        begin, result = self._start(workflow, args, kwargs, key, deadline, replay_window, release)
         return AsyncRunHandle(await self._ask(begin), result)
 
     async def run(self, id: str, workflow: Workflow[..., Any] | None = None) -> AsyncRunHandle[Any]:
         """A run by its id."""
         await self.open()
         return AsyncRunHandle(self.native.run(id), result_of(workflow))
+
+    async def call_back(self, token: str, payload: Any = None) -> bool:
+        """Answers a callback by its token; False says that the same answer had come before."""
+        return bool(await self._ask(self._call_back(token, payload)) == "false")
+
+    async def promote(
+        self,
+        workflow: Workflow[..., Any] | str,
+        release: str,
+        *,
+        reason: str,
+        actor: str | None = None,
+    ) -> None:
+        """Makes a release live: new runs start on it. Those under way stay where they are."""
+        await self._ask(self._promote(workflow, release, reason, actor))
+
+    async def roll_back(
+        self, workflow: Workflow[..., Any] | str, *, reason: str, actor: str | None = None
+    ) -> str:
+        """Makes the release live again that was so before, and returns its name."""
+        return str(await self._ask(self._promote(workflow, None, reason, actor)))
+
+    async def releases(self) -> list[Release]:
+        """All releases of the workflows of this namespace."""
+        return read_releases(await self._ask(self._releases()))
 
     async def find(self, action: str | Effect[..., Any], key: Key) -> dict[str, Any] | None:
         """What the ledger knows of an effect; None when it was never begun."""
@@ -135,8 +191,9 @@ class AsyncSemel(App):
 
     async def close(self, patience: Duration = PATIENCE_MS / 1000) -> None:
         """Lets its runs go, each when what it has under way is recorded, and closes the ledger."""
-        if self._native is None:
-            return
+        if self._native is None or self._live is not None:
+            return  # a draft twin ends with its other half
+        self._is_closing = True
         native, ms = self._native, milliseconds(patience)
         await Host.running().ask(lambda inbox, token: native.drain(inbox, token, ms))
         self.abandon()

@@ -12,8 +12,9 @@ from typing import Any
 from ._async_app import AsyncSemel
 from ._commands import global_options
 from ._context import WorkflowContext
-from ._declare import function, workflow
+from ._declare import function
 from ._native import Bench
+from ._workflow import workflow
 
 _AT_ONCE = (1, 32, 256)
 _STEPS = 10

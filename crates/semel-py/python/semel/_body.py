@@ -15,14 +15,16 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from . import _current
-from ._errors import ForeignAwait, Raised, SemelError, describe, from_native, text
+from ._command import is_command
+from ._errors import ForeignAwait, Raised, Receipts, SemelError, describe, from_native, text
 
 if TYPE_CHECKING:
     from ._app import App
-    from ._declare import Workflow
     from ._native import RunPort
+    from ._workflow import Workflow
 
-Answer = tuple[int, "str | None", "tuple[str, str, int | None, Raised | None] | None"]
+Fault = tuple[str, str, "int | None", "Raised | None", "Receipts | None"]
+Answer = tuple[int, "str | None", "Fault | None"]
 
 
 class BodyTask(asyncio.Task[Any]):
@@ -62,7 +64,7 @@ class BodyLoop(asyncio.AbstractEventLoop):
 
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
         options.pop("eager_start", None)
-        if _is_in_disorder(sys._getframe(1)) and not _is_command(coro):
+        if _is_in_disorder(sys._getframe(1)) and not is_command(coro):
             coro.close()
             self.refuse(
                 "`asyncio.as_completed` and `asyncio.wait` begin coroutines in an order of chance, "
@@ -136,17 +138,6 @@ def _is_in_disorder(frame: FrameType | None) -> bool:
             return frame.f_code.co_name in ("<setcomp>", "as_completed", "wait", "__init__")
         frame = frame.f_back
     return False
-
-
-def _is_command(coro: Any) -> bool:
-    """Whether it is one command, such as `ctx.step(…)`: that has its identity since it was called,
-    whenever it begins."""
-    frame = getattr(coro, "cr_frame", None)
-    return (
-        frame is not None
-        and frame.f_globals.get("__name__") == "semel._context"
-        and frame.f_code.co_name in ("_plain", "_effect", "_sleep", "_wait")
-    )
 
 
 def _refuser(name: str) -> Callable[..., Any]:

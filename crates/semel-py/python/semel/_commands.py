@@ -72,6 +72,9 @@ def work(arguments: list[str]) -> int:
         default="30s",
         help="how long a stopping worker waits for what it has under way (30s)",
     )
+    parser.add_argument(
+        "--draft", action="store_true", help="runs start by its name, in the draft twin"
+    )
     parser.add_argument("--reload", action="store_true", help="restart when a file changes")
     options = parser.parse_args(arguments)
     if not options.app.is_file():
@@ -89,10 +92,11 @@ def work(arguments: list[str]) -> int:
 
 def _work(options: argparse.Namespace) -> int:
     from ._app import Semel
-    from ._declare import Effect, Workflow
+    from ._effect import Effect
     from ._tools import Tool
     from ._transaction import Transactional
     from ._worker import Worker
+    from ._workflow import Workflow
 
     module = load(options.app)
     found: list[Any] = list(vars(module).values())
@@ -122,6 +126,7 @@ def _work(options: argparse.Namespace) -> int:
         workflows.values(),
         effects.values(),
         release=options.release,
+        draft=options.draft,
         lease=options.lease,
         patience=options.patience,
     )

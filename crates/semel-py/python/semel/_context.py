@@ -8,18 +8,25 @@ import functools
 import json
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, MutableMapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, overload
 
 from . import _current
-from ._codec import Codec, codec
-from ._contracts import Duration, milliseconds, optional_ms
-from ._declare import Declared, Effect, Function, Workflow
-from ._errors import InDoubt, SemelError, TimedOut
+from ._asks import Asks
+from ._children import Children
+from ._codec import Codec
+from ._command import command
+from ._declare import Declared, Function
+from ._effect import Bound, Effect
+from ._entity import Entities
+from ._errors import InDoubt, SemelError
 from ._transaction import Transactional
+from ._undo import Undo, undo_of
+from ._waits import Waits
 from ._work import StepWork
+from ._workflow import Workflow
 
 if TYPE_CHECKING:
     from ._app import App
@@ -29,6 +36,9 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 Item = TypeVar("Item")
+
+if TYPE_CHECKING:
+    Undoes = Effect[Concatenate[T, ...], Any] | Effect[Concatenate["StepContext", T, ...], Any]
 
 
 @dataclass(frozen=True)
@@ -52,32 +62,6 @@ class StepContext:
         """A logger that names the run."""
         logger = logging.getLogger(f"semel.workflow.{self.workflow}")
         return logging.LoggerAdapter(logger, {"run_id": self.run_id, "attempt": self.attempt})
-
-
-class Signal:
-    """A signal that came. The members of its payload are its attributes; `signal_name` and
-    `payload` are its own."""
-
-    def __init__(self, name: str, payload: Any) -> None:
-        self.signal_name = name
-        self.payload = payload
-
-    def __getattr__(self, member: str) -> Any:
-        payload: Any = self.__dict__.get("payload")
-        if isinstance(payload, dict) and member in payload:
-            return cast(Any, payload)[member]
-        # Not by `self`: while it is copied there is no name, and this would be asked again.
-        name = self.__dict__.get("signal_name")
-        raise AttributeError(f"the signal {name!r} has no member {member!r}")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.payload)
-
-    def __getitem__(self, member: Any) -> Any:
-        return self.payload[member]
-
-    def __repr__(self) -> str:
-        return f"Signal({self.signal_name!r})"
 
 
 if TYPE_CHECKING:
@@ -104,7 +88,7 @@ class _QuietLogger(_Adapter):
         return msg, kwargs
 
 
-class WorkflowContext:
+class WorkflowContext(Waits, Children, Entities, Asks):
     """A run, as its own code sees it.
 
     The code may wait for what this offers and for nothing else: sockets, timers and threads belong
@@ -115,7 +99,27 @@ class WorkflowContext:
         self._port = port = body.port
         self._step = StepContext(body.app, port.run_id, port.key, port.workflow)
 
-    # Those with `step_id` come first: to the others it would be an argument of the function.
+    # Those with words of ours come first: to the others they would be arguments of the function.
+    @overload
+    def step(
+        self,
+        fn: Effect[..., Coroutine[Any, Any, T]],
+        /,
+        *args: Any,
+        compensate_with: Undoes[T],
+        step_id: str | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self,
+        fn: Effect[..., T],
+        /,
+        *args: Any,
+        compensate_with: Undoes[T],
+        step_id: str | None = None,
+        **kwargs: Any,
+    ) -> Coroutine[Any, Any, T]: ...
     @overload
     def step(
         self, fn: Callable[..., Awaitable[T]], /, *args: Any, step_id: str | None, **kwargs: Any
@@ -176,8 +180,13 @@ class WorkflowContext:
 
         What it returns is recorded; a replay gets the record. `step_id` names the step explicitly,
         instead of by its function and how many came before. An undeclared callable is a plain step,
-        named by its own name or by a text before it: `ctx.step("fetch", lambda: …)`."""
+        named by its own name or by a text before it: `ctx.step("fetch", lambda: …)`.
+
+        `compensate_with=refund` names the effect that takes this one back, should the run fail or
+        be cancelled: its first parameter gets the receipt, the others what this one was called
+        with, by name."""
         step_id: str | None = kwargs.pop("step_id", None)
+        undone_by: Any = kwargs.pop("compensate_with", None)
         name = None
         if isinstance(fn, str):
             name, fn, args = fn, args[0], args[1:]
@@ -190,7 +199,11 @@ class WorkflowContext:
         if isinstance(fn, Effect):
             effect = cast(Effect[..., Any], fn)
             id = self._port.command_id(name or effect.name, step_id)
-            return self._effect(id, effect, *effect.bind(args, kwargs))
+            undo = undo_of(effect, undone_by, args, kwargs)
+            return self._effect(id, effect, effect.bind(args, kwargs), undo)
+        if undone_by is not None:
+            detail = "compensate_with takes back an effect, and this step is none"
+            raise SemelError(detail, code="input_invalid")
         is_declared = isinstance(fn, Function)
         declared = cast(Function[..., Any], fn) if is_declared else _undeclared(fn, name)
         id = self._port.command_id(name or declared.name, step_id)
@@ -215,6 +228,7 @@ class WorkflowContext:
 
         return StepWork(call, shape.is_async, shape.result, declared.no_retry, self._step)
 
+    @command
     async def _plain(
         self, id: str, declared: Function[..., Any], work: StepWork, request: str | None
     ) -> Any:
@@ -223,80 +237,22 @@ class WorkflowContext:
         self._port.step(waiter, id, work, declared.again, exhausted == "fail", request)
         return _load(declared.shape.result, await answer)
 
+    @command
     async def _effect(
-        self,
-        id: str,
-        effect: Effect[..., Any],
-        key: list[str],
-        downstream_key: str | None,
-        input: str,
+        self, id: str, effect: Effect[..., Any], bound: Bound, undo: Undo | None
     ) -> Any:
         waiter, answer = self._body.wait()
         app, step = self._body.app, self._step
-        send, look = effect.send_work(app, step), effect.look_work(app, step)
-        self._port.effect(waiter, id, effect.declaration, key, downstream_key, input, send, look)
+        wish = effect.wish(bound, app, step)
+        undoing = None if undo is None else undo.effect.wish(undo.bound, app, step)
+        receipt_as = None if undo is None else undo.receipt_as
+        self._port.effect(waiter, id, wish, undoing, receipt_as)
         try:
             return _load(effect.shape.result, await answer)
         except InDoubt as doubt:
             if effect.goes_on:
                 return doubt
             raise
-
-    async def _sleep(self, id: str, ms: int) -> None:
-        waiter, answer = self._body.wait()
-        self._port.sleep(waiter, id, ms)
-        await answer
-
-    def sleep(self, duration: Duration) -> Coroutine[Any, Any, None]:
-        """Waits, for as long as it takes: the run is parked meanwhile."""
-        return self._sleep(self._port.command_id("sleep", None), milliseconds(duration))
-
-    @overload
-    def wait_for_signal(
-        self,
-        name: str,
-        timeout: Duration | None = None,
-        metadata: Any = None,
-        type: None = None,
-        step_id: str | None = None,
-    ) -> Coroutine[Any, Any, Signal]: ...
-    @overload
-    def wait_for_signal(
-        self,
-        name: str,
-        timeout: Duration | None = None,
-        metadata: Any = None,
-        *,
-        type: type[T],
-        step_id: str | None = None,
-    ) -> Coroutine[Any, Any, T]: ...
-    def wait_for_signal(
-        self,
-        name: str,
-        timeout: Duration | None = None,
-        metadata: Any = None,
-        type: Any = None,
-        step_id: str | None = None,
-    ) -> Coroutine[Any, Any, Any]:
-        """Waits for a signal of this name. One that came early is there at once; each is
-        taken once.
-
-        Returns a `Signal` whose attributes are the members of the payload, or the payload as a
-        `type`. Raises `TimedOut`, a `TimeoutError`, when none came in time. `metadata` is shown to
-        operators while the run waits."""
-        id = self._port.command_id(f"signal {name}", step_id)
-        note = None if metadata is None else codec(Any).dump(metadata)
-        return self._wait(id, name, optional_ms(timeout), note, type)
-
-    async def _wait(
-        self, id: str, name: str, timeout_ms: int | None, note: str | None, type: Any
-    ) -> Any:
-        waiter, answer = self._body.wait()
-        self._port.wait(waiter, id, name, timeout_ms, note)
-        payload = await answer
-        if payload is None:
-            raise TimedOut(f"no signal {name!r} came in time")
-        return Signal(name, json.loads(payload)) if type is None else codec(type).load(payload)
 
     async def gather(
         self, *awaitables: Awaitable[Any], return_exceptions: bool = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from ._errors import SemelError
 from ._native import Again, duration_ms
 
 Duration = str | float | timedelta
@@ -25,6 +26,15 @@ def milliseconds(duration: Duration) -> int:
 def optional_ms(duration: Duration | None) -> int | None:
     """A duration that may be left out."""
     return None if duration is None else milliseconds(duration)
+
+
+def rate_parts(rate: str) -> tuple[int, int]:
+    """A rate such as `"10/1s"`: how many, and in how many milliseconds."""
+    count, slash, per = rate.partition("/")
+    if not slash or not count.strip().isdecimal():
+        detail = f'{rate!r}: a rate is a count and a time, such as "10/1s"'
+        raise SemelError(detail, code="input_invalid")
+    return int(count), milliseconds(per.strip())
 
 
 @dataclass(frozen=True)

@@ -123,9 +123,123 @@ class ToolUndeclared(SemelError):
     code = "tool_undeclared"
 
 
+class Undone(SemelError):
+    """The effect was done, and then taken back: by the undo of a run that failed or was cancelled.
+    It is not done again under this key."""
+
+    code = "undone"
+    receipt: Any = None
+    """What it gave when it was done, as plain JSON."""
+    undo_receipt: Any = None
+    """What its undo gave, as plain JSON."""
+
+
+class ChildFailed(SemelError):
+    """A run that this one started has failed or was cancelled. Its own exception is the
+    `__cause__`, where it can be built again."""
+
+    code = "child_failed"
+
+
+class ConcurrencyRejected(SemelError):
+    """The run was not started: another one of its concurrency key is under way."""
+
+    code = "concurrency_rejected"
+
+
+class RateLimited(SemelError):
+    """The rate of the action is used up for longer than the call waits; nothing was sent.
+    `retry_after` says for how long."""
+
+    code = "rate_limited"
+
+
+class ReleaseUnknown(SemelError):
+    """The workflow has no release of this name."""
+
+    code = "release_unknown"
+
+
+class ScheduleInvalid(SemelError):
+    """The pattern, the time zone or the catch-up of a schedule makes no sense."""
+
+    code = "schedule_invalid"
+
+
+class Held(SemelError):
+    """A person decides first; nothing was sent. Call again afterwards: the key is the same."""
+
+    code = "held"
+
+
+class _Judged:
+    """What a person's answer says that is no yes."""
+
+    detail: str
+
+    @property
+    def by(self) -> str:
+        """Who decided."""
+        return self._said[0]
+
+    @property
+    def note(self) -> str:
+        """What they said."""
+        return self._said[1]
+
+    @property
+    def _said(self) -> tuple[str, str]:
+        # The engine says it in words: `returned by ann: ask for less`.
+        who, _, note = self.detail.partition(" by ")[2].partition(": ")
+        return who, note
+
+
+class ApprovalDenied(SemelError, _Judged):
+    """A person said no. The answer stands for every caller of the key."""
+
+    code = "approval_denied"
+
+
+class ApprovalReturned(SemelError, _Judged):
+    """A person wants it changed, and `note` says how: that is another intent, under a key of its
+    own."""
+
+    code = "approval_returned"
+
+
+class ApprovalExpired(SemelError, _Judged):
+    """Nobody decided in time, which is a no."""
+
+    code = "approval_expired"
+
+
+class NotHeld(SemelError):
+    """There is nothing to decide: the effect waits for nobody's approval."""
+
+    code = "not_held"
+
+
+class FourEyes(SemelError):
+    """Whoever asked for it may not decide on it."""
+
+    code = "four_eyes"
+
+
 _CLASSES: dict[str, type[SemelError]] = {
     kind.code: kind
     for kind in (
+        Undone,
+        ChildFailed,
+        ConcurrencyRejected,
+        RateLimited,
+        ReleaseUnknown,
+        ScheduleInvalid,
+        Held,
+        ApprovalDenied,
+        ApprovalReturned,
+        ApprovalExpired,
+        NotHeld,
+        FourEyes,
         NotApplied,
         Refused,
         InDoubt,
@@ -143,14 +257,23 @@ _CLASSES: dict[str, type[SemelError]] = {
 }
 
 
+Receipts = tuple[str, str]
+"""The receipts of what was done and of what undid it, as JSON."""
+
+
 def from_native(
-    code: str, detail: str, retry_after_ms: int | None = None, raised: Raised | None = None
+    code: str,
+    detail: str,
+    retry_after_ms: int | None = None,
+    raised: Raised | None = None,
+    receipts: Receipts | None = None,
 ) -> BaseException:
     """The exception for an error of the engine: the very one that was raised, where it can be
     rebuilt."""
     rebuilt = None if raised is None else rebuild(raised)
-    # A run that stands still has not ended with what stopped it.
-    if rebuilt is not None and code not in ("run_paused", "cancelled"):
+    # A run that stands still has not ended with what stopped it; and what a child raised, its
+    # parent did not.
+    if rebuilt is not None and code not in ("run_paused", "cancelled", "child_failed"):
         return rebuilt
     retry_after = None if retry_after_ms is None else retry_after_ms / 1000
     kind = _CLASSES.get(code, SemelError)
@@ -159,6 +282,8 @@ def from_native(
     error = kind(detail, code, retry_after)
     if kind in (NotApplied, Refused):
         error.is_told = True
+    if isinstance(error, Undone) and receipts is not None:
+        error.receipt, error.undo_receipt = map(json.loads, receipts)
     error.__cause__ = rebuilt
     if raised is not None:
         error.trace = raised[2]

@@ -23,7 +23,7 @@ from ._work import Work
 
 if TYPE_CHECKING:
     from ._app import App
-    from ._declare import Workflow
+    from ._workflow import Workflow
 
 Begin = Callable[[Inbox, int], Asked]
 """Asks the engine for something: it answers into the inbox, under the token."""
@@ -120,7 +120,8 @@ class Host:
         if offered is None:
             port.give_up("workflow_unknown", f"{workflow} is not offered on this event loop")
             return
-        body = self._bodies[number] = Body(*offered, port)
+        app, code = offered
+        body = self._bodies[number] = Body(app.within(port.namespace), code, port)
         body.begin(input)
 
     def _on_advance(self, number: int, answers: Any) -> None:

@@ -10,6 +10,7 @@ def classify_status(status: int) -> str: ...
 def duration_ms(text: str) -> int: ...
 def recipe(name: str, parts: Sequence[str]) -> list[str]: ...
 def check_name(name: str) -> None: ...
+def callback_signal(id: str) -> str: ...
 
 @final
 class Bench:
@@ -65,8 +66,39 @@ class Declaration:
         settle_ms: int | None = None,
         window_ms: int | None = None,
         hold_ms: int | None = None,
+        rate: tuple[int, int] | None = None,
     ) -> Declaration: ...
     def promise(self) -> str: ...
+
+@final
+class Ask:
+    def __new__(
+        cls,
+        expires_ms: int | None = None,
+        requester: str | None = None,
+        four_eyes: bool = False,
+        note: str | None = None,
+        only: bool = False,
+    ) -> Ask: ...
+
+@final
+class Wish:
+    def __new__(
+        cls,
+        declaration: Declaration,
+        key: list[str],
+        downstream_key: str | None,
+        input: str,
+        send: object,
+        look: object | None,
+        ask: Ask | None = None,
+    ) -> Wish: ...
+
+@final
+class Policy:
+    def __new__(
+        cls, limit: int | None = None, key: str | None = None, mode: str = "queue"
+    ) -> Policy: ...
 
 @final
 class SendIntent:
@@ -124,17 +156,22 @@ class RunPort:
         may_fail: bool,
         request: str | None,
     ) -> None: ...
+    def next_id(self, name: str) -> str: ...
     def effect(
+        self, waiter: int, id: str, wish: Wish, undo: Wish | None, receipt_as: str | None
+    ) -> None: ...
+    def child(
         self,
         waiter: int,
         id: str,
-        declaration: Declaration,
-        key: list[str],
-        downstream_key: str | None,
+        workflow: str,
+        key: list[str] | None,
         input: str,
-        send: object,
-        look: object | None,
+        deadline_ms: int | None,
     ) -> None: ...
+    def enter(self, waiter: int, id: str, name: str) -> None: ...
+    def leave(self, waiter: int, id: str, entered: str, name: str) -> None: ...
+    def callback(self, waiter: int, id: str) -> None: ...
     def sleep(self, waiter: int, id: str, ms: int) -> None: ...
     def wait(
         self, waiter: int, id: str, name: str, timeout_ms: int | None, note: str | None
@@ -186,19 +223,11 @@ class App:
         input: str,
         window_ms: int | None,
         deadline_ms: int | None,
+        release: str | None,
     ) -> Asked: ...
     def run(self, id: str) -> Handle: ...
-    def call(
-        self,
-        inbox: Inbox,
-        token: int,
-        declaration: Declaration,
-        key: list[str],
-        downstream_key: str | None,
-        input: str,
-        send: object,
-        look: object | None,
-    ) -> Asked: ...
+    def call_back(self, inbox: Inbox, token: int, secret: str, payload: str) -> Asked: ...
+    def call(self, inbox: Inbox, token: int, wish: Wish) -> Asked: ...
     def transact(
         self,
         inbox: Inbox,
@@ -228,7 +257,26 @@ class App:
         actor: str,
         reason: str,
     ) -> Asked: ...
-    def offer(self, inbox: Inbox, workflow: str, release: str) -> None: ...
+    def offer(
+        self,
+        inbox: Inbox,
+        workflow: str,
+        release: str,
+        strict: bool,
+        draft: bool,
+        policy: Policy | None,
+    ) -> None: ...
+    def draft(self) -> App: ...
+    def promote(
+        self,
+        inbox: Inbox,
+        token: int,
+        workflow: str,
+        release: str | None,
+        actor: str,
+        reason: str,
+    ) -> Asked: ...
+    def releases(self, inbox: Inbox, token: int) -> Asked: ...
     def attend(
         self, inbox: Inbox, declaration: Declaration, send: object, look: object | None
     ) -> None: ...

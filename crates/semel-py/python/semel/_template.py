@@ -21,12 +21,13 @@ _SEPARATORS = " :/,;|.-_#"
 
 
 class Template:
-    """Text with places for parameters, checked when it is declared."""
+    """Text with places for parameters, checked when it is declared. Without names it is about
+    something whose members nobody knows yet."""
 
-    def __init__(self, text: str, names: Iterable[str], what: str) -> None:
+    def __init__(self, text: str, names: Iterable[str] | None, what: str) -> None:
         self.text = text
         self.pieces: list[tuple[str, str | None]] = []
-        known = set(names)
+        known = None if names is None else set(names)
         try:
             parsed = list(string.Formatter().parse(text))
         except ValueError as error:
@@ -66,11 +67,11 @@ class Template:
         return parts
 
 
-def _check_field(field: str, known: set[str], where: str) -> None:
+def _check_field(field: str, known: set[str] | None, where: str) -> None:
     if not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", field):
         raise _invalid(f"{where}: `{{{field}}}` is no parameter")
     name = field.partition(".")[0]
-    if name not in known:
+    if known is not None and name not in known:
         names = ", ".join(sorted(known)) or "none"
         raise _invalid(f"{where}: there is no parameter `{name}`; there are: {names}")
 
@@ -121,9 +122,10 @@ class KeyMaker:
         for template in self._templates:
             if not template.text.strip():
                 raise _invalid("a part of the key is blank")
-        fields = {field.partition(".")[0] for one in self._templates for field in one.fields}
-        self.names = set(names) if self._function is not None else fields
-        """The parameters that it may look at."""
+        self.names: set[str] = set()
+        """The parameters that it looks at."""
+        for one in (source,) if callable(source) else self._templates:
+            self.names |= names_used(one, names)
 
     def __call__(self, values: dict[str, Any]) -> list[str]:
         if self._function is not None:
@@ -141,15 +143,31 @@ def key_parts(key: Any) -> list[str]:
     return [key_text(key, "the key")]
 
 
-def text_maker(
-    source: str | Callable[..., str], names: Iterable[str], what: str
-) -> Callable[[dict[str, Any]], str]:
+class TextMaker:
     """Makes a text of a call: from a template or a function."""
-    if callable(source):
-        function = source
-        check_parameters(function, set(names), what)
-        return lambda values: str(call_with(function, values))
-    return Template(source, names, what).fill
+
+    def __init__(self, source: str | Callable[..., str], names: Collection[str], what: str) -> None:
+        if callable(source):
+            check_parameters(source, set(names), what)
+        self._source = source if callable(source) else Template(source, names, what)
+        self.names = names_used(self._source, names)
+        """The parameters that it looks at."""
+
+    def __call__(self, values: dict[str, Any]) -> str:
+        source = self._source
+        return (
+            source.fill(values) if isinstance(source, Template) else str(call_with(source, values))
+        )
+
+
+def names_used(source: Template | Callable[..., Any], names: Collection[str]) -> set[str]:
+    """The parameters that a template or a function looks at."""
+    if isinstance(source, Template):
+        return {field.partition(".")[0] for field in source.fields}
+    parameters = inspect.signature(source).parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return set(names)
+    return {parameter.name for parameter in parameters} & set(names)
 
 
 def check_parameters(function: Callable[..., Any], known: set[str], what: str) -> None:

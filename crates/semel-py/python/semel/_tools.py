@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
-from ._declare import Declared, Effect, Function
+from ._declare import Declared, Function
+from ._effect import Effect
 from ._errors import SemelError, ToolUndeclared
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from . import _current, _within
 from ._contracts import Contract
-from ._declare import Effect, Fingerprint
+from ._effect import Effect, Fingerprint
 from ._errors import SemelError, text
 from ._template import KeySource
 
@@ -53,8 +53,8 @@ class Transactional(Effect[P, R]):
                 f"an `async def` runs on a connection of yours, on Postgres: "
                 f"`await {self.function.__name__}.on(connection)(…)` with a psycopg.AsyncConnection"
             )
-        key, _, input = self.bind(args, kwargs)
-        result: R = app.call_transaction(self, key, input)
+        bound = self.bind(args, kwargs)
+        result: R = app.call_transaction(self, bound.key, bound.input)
         return result
 
     def on(self, connection: _within.Connection) -> Callable[P, R]:
@@ -70,8 +70,8 @@ class Transactional(Effect[P, R]):
 
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             app = _current.app()
-            key, _, input = self.bind(args, kwargs)
-            result: R = _within.call(app, self, connection, key, input)
+            bound = self.bind(args, kwargs)
+            result: R = _within.call(app, self, connection, bound.key, bound.input)
             return result
 
         return call

@@ -14,7 +14,7 @@ from ._errors import NotApplied, Refused, SemelError, describe, text
 if TYPE_CHECKING:
     from ._app import App
     from ._context import StepContext
-    from ._declare import Effect
+    from ._effect import Effect
     from ._native import Inbox, SendIntent
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from ._app import App, Semel
 from ._async_app import AsyncSemel
 from ._contracts import Duration, milliseconds
-from ._declare import Effect, Workflow
+from ._effect import Effect
+from ._workflow import Workflow
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -22,7 +23,10 @@ class Worker:
 
     `Worker(app, workflows=[triage]).run()` blocks until SIGTERM or Ctrl-C, then takes no more runs
     and lets go of those it holds, each when what it has under way is recorded. Async code awaits
-    `serve()` instead."""
+    `serve()` instead.
+
+    With `draft` its release is one: runs are started on it by its name, in the draft twin of the
+    namespace, until somebody promotes it."""
 
     def __init__(
         self,
@@ -31,6 +35,7 @@ class Worker:
         effects: Iterable[Effect[..., Any]] = (),
         *,
         release: str | None = None,
+        draft: bool = False,
         lease: Duration | None = None,
         patience: Duration = "30s",
     ) -> None:
@@ -38,6 +43,7 @@ class Worker:
         self.workflows = list(workflows)
         self.effects = list(effects)
         self.release = release
+        self.draft = draft
         self._lease_ms = None if lease is None else milliseconds(lease)
         self._patience = milliseconds(patience) / 1000
         self._stopped = threading.Event()
@@ -49,9 +55,9 @@ class Worker:
             raise TypeError("an AsyncSemel is worked by `await worker.serve()`")
         self._set_lease()
         for workflow in self.workflows:
-            app.offer(workflow, self.release)
+            app.offer(workflow, self.release, self.draft)
         for effect in self.effects:
-            app.attend_on(app.home(), effect)
+            app.attend_on(app.home(), effect, self.draft)
         return self
 
     def _set_lease(self) -> None:
@@ -94,10 +100,10 @@ class Worker:
         await app.open()
         self._set_lease()
         for workflow in self.workflows:
-            await app.offer(workflow, self.release)
+            await app.offer(workflow, self.release, self.draft)
         host = app.host
         for effect in self.effects:
-            app.attend_on(host, effect)
+            app.attend_on(host, effect, self.draft)
         loop = asyncio.get_running_loop()
         heard: list[signal.Signals] = []
         if threading.current_thread() is threading.main_thread():

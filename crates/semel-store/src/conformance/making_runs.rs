@@ -27,6 +27,10 @@ pub fn run_of(workflow: &str, key: &str, number: i64, ground: &Ground) -> Run {
         number,
         window_ms: HOUR_MS,
         deadline_ms: None,
+        release: None,
+        strict: false,
+        passes: Vec::new(),
+        parent: None,
     };
     run::start(&start, &ground.now)
 }
@@ -44,6 +48,12 @@ pub fn parked(run: &Run, due_ms: Option<u64>, ground: &Ground) -> Run {
     // Told byte for byte by whatever store keeps it.
     let note = Json::from_text("{\"to\":  \"ann\"}").ok();
     let wait = Wait { id: "signal#0".into(), on: On::Signal("go".into()), due, note };
+    run::park(run, run.fence, vec![wait]).expect("a held run is parked")
+}
+
+/// The run let go, waiting for a place at a gate.
+pub fn queued(run: &Run, gate: &str) -> Run {
+    let wait = Wait { id: "slot#0".into(), on: On::Slot(gate.into()), due: None, note: None };
     run::park(run, run.fence, vec![wait]).expect("a held run is parked")
 }
 

@@ -3,15 +3,25 @@
 //! A law gets a store that is empty and its own, and panics when the store breaks it. It needs no
 //! clock that stands still: what is due and what is not is written hours apart.
 
+mod cards;
 mod guards;
 mod journals;
 mod making;
+mod making_cards;
 mod making_runs;
+mod queues;
 mod races;
 mod reads;
 mod run_reads;
 mod runs;
 
+pub use cards::{
+    a_card_changes_on_the_version_before, a_card_is_dropped_at_its_version, a_card_is_made_once,
+    a_repeated_batch_with_cards_is_done_once, a_store_without_cards_answers_everything,
+    cards_are_listed_in_order_in_pages, cards_are_never_mixed_up,
+    cards_are_written_together_with_rows_or_not_at_all, due_cards_come_earliest_first,
+    one_of_many_writers_of_a_card_wins,
+};
 pub use guards::{
     a_batch_of_nothing_is_done, a_batch_whose_second_guard_fails_writes_nothing,
     a_committed_batch_repeated_is_done_and_changes_nothing, a_missing_row_cannot_be_updated,
@@ -27,7 +37,12 @@ pub use journals::{
     what_follows_a_refused_append_is_refused,
 };
 pub use making::{address, armed, begin, done, insert, superseded, update};
-pub use making_runs::{appends, delivery, finished, new_run, parked, run_of, taken};
+pub use making_cards::{card, drop_card, next};
+pub use making_runs::{appends, delivery, finished, new_run, parked, queued, run_of, taken};
+pub use queues::{
+    a_run_leaves_its_queue_when_it_is_taken, held_effects_are_listed_until_they_are_judged,
+    the_least_number_of_a_queue_is_next,
+};
 pub use races::{inv_i1_one_of_many_inserts_wins, inv_i1_one_of_many_updates_wins};
 pub use races::{many_keys_at_once_are_all_written, readers_never_see_half_a_batch};
 pub use reads::{
@@ -70,7 +85,7 @@ where
 }
 
 /// All laws, in reading order.
-const LAWS: [fn(Subject) -> Run; 47] = [
+const LAWS: [fn(Subject) -> Run; 60] = [
     |store| Box::pin(a_row_is_inserted_once(store)),
     |store| Box::pin(update_needs_the_version_before(store)),
     |store| Box::pin(a_missing_row_cannot_be_updated(store)),
@@ -118,4 +133,17 @@ const LAWS: [fn(Subject) -> Run; 47] = [
     |store| Box::pin(due_runs_are_of_their_lane_in_order(store)),
     |store| Box::pin(runs_are_listed_by_what_they_are(store)),
     |store| Box::pin(sweepable_runs_come_in_order_of_their_time(store)),
+    |store| Box::pin(the_least_number_of_a_queue_is_next(store)),
+    |store| Box::pin(a_run_leaves_its_queue_when_it_is_taken(store)),
+    |store| Box::pin(held_effects_are_listed_until_they_are_judged(store)),
+    |store| Box::pin(a_store_without_cards_answers_everything(store)),
+    |store| Box::pin(a_card_is_made_once(store)),
+    |store| Box::pin(cards_are_never_mixed_up(store)),
+    |store| Box::pin(a_card_changes_on_the_version_before(store)),
+    |store| Box::pin(a_card_is_dropped_at_its_version(store)),
+    |store| Box::pin(a_repeated_batch_with_cards_is_done_once(store)),
+    |store| Box::pin(cards_are_written_together_with_rows_or_not_at_all(store)),
+    |store| Box::pin(cards_are_listed_in_order_in_pages(store)),
+    |store| Box::pin(due_cards_come_earliest_first(store)),
+    |store| Box::pin(one_of_many_writers_of_a_card_wins(store)),
 ];

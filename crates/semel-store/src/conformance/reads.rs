@@ -246,7 +246,7 @@ fn rows_of_all_kinds(ground: &Ground) -> Vec<Row> {
         let mut effect = armed(&name, "1", ground);
         effect.generation = u32::try_from(index).expect("few rows");
         let row = Row::new(&effect, &ground.now);
-        rows.push(Row { state, alarmed: index % 3 == 0, ..row });
+        rows.push(Row { state, alarmed: index % 3 == 0, held: index % 5 == 0, ..row });
     }
     rows
 }
@@ -255,13 +255,13 @@ fn all_queries() -> Vec<Query> {
     let namespaces = namespaces().map(Some).into_iter().chain([None]);
     let names = |texts: [&'static str; 2]| texts.map(Some).into_iter().chain([None]);
     let states = State::ALL.map(Some).into_iter().chain([None]);
-    let marks = [(false, false), (false, true), (true, false), (true, true)];
+    let marks = [0, 1, 2, 3, 4, 5, 6, 7].map(|bits| [1, 2, 4].map(|bit| bits & bit != 0));
     let mut queries = Vec::new();
     for namespace in namespaces {
         let named = names(["a", "b"]).flat_map(|a| names(["k1", "k2"]).map(move |k| (a, k)));
         for (action, key) in named {
             let kinds = states.clone().flat_map(|state| marks.map(|marks| (state, marks)));
-            for (state, (unsettled, alarmed)) in kinds {
+            for (state, [unsettled, alarmed, held]) in kinds {
                 queries.push(Query {
                     namespace: namespace.clone(),
                     action: action.map(|name| Action::new(name).expect("a valid action")),
@@ -269,6 +269,7 @@ fn all_queries() -> Vec<Query> {
                     state,
                     unsettled,
                     alarmed,
+                    held,
                     ..Query::everywhere(100)
                 });
             }
@@ -284,4 +285,5 @@ fn matches(query: &Query, row: &Row) -> bool {
         && query.state.is_none_or(|state| state == row.state)
         && (!query.unsettled || matches!(row.state, State::Pending | State::InDoubt))
         && (!query.alarmed || row.alarmed)
+        && (!query.held || row.held)
 }

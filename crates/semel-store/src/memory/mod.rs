@@ -1,5 +1,6 @@
 //! The plainest correct store: the reference model of all others, and a double for tests.
 
+mod cards;
 mod runs;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,7 @@ use crate::{
     Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Row, Store, StoreError, read_record,
 };
 
-/// Effects and runs in maps, gone with the process.
+/// Effects, runs and cards in maps, gone with the process.
 pub struct Memory {
     clock: Clock,
     rows: Mutex<Rows>,
@@ -159,5 +160,6 @@ fn matches(query: &Query, row: i64, stored: &Row) -> bool {
         && query.state.is_none_or(|state| stored.state == state)
         && (!query.unsettled || matches!(stored.state, State::Pending | State::InDoubt))
         && (!query.alarmed || stored.alarmed)
+        && (!query.held || stored.held)
         && query.after.is_none_or(|after| row < after)
 }

@@ -56,6 +56,12 @@ impl Runs for Memory {
         Ok(DueRuns { runs, next })
     }
 
+    async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
+        let rows = self.rows();
+        let mut runs = rows.runs.runs.rows().values();
+        runs.find(|row| row.queue.as_deref() == Some(queue)).map(read).transpose()
+    }
+
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
         let rows = self.rows();
         let newest_first = rows.runs.runs.rows().values().rev();

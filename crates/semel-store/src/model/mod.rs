@@ -1,6 +1,7 @@
 //! The model: what a batch does to rows, in the plainest way that is right. The store in memory is
 //! it, SQLite must equal it, and Postgres applies it to the rows that a group of batches touches.
 
+mod cards;
 pub(crate) mod runs;
 mod table;
 
@@ -12,7 +13,8 @@ use semel_core::key::Address;
 pub(crate) use runs::Tables;
 pub(crate) use table::Table;
 
-use crate::{Append, Row, Write};
+use crate::cards::CardKey;
+use crate::{Append, Card, Row, Write};
 
 /// What a batch came to.
 pub(crate) enum Applied {
@@ -29,6 +31,7 @@ pub(crate) struct Rows {
     pub(crate) effects: Table<(Address, u32), (i64, Row)>,
     pub(crate) last_row: i64,
     pub(crate) runs: Tables,
+    pub(crate) cards: Table<CardKey, Card>,
 }
 
 impl Rows {
@@ -37,6 +40,7 @@ impl Rows {
         let mut rows = Rows::default();
         rows.effects.track();
         rows.runs.track();
+        rows.cards.track();
         rows
     }
 
@@ -66,9 +70,11 @@ impl Rows {
         if written {
             self.effects.keep();
             self.runs.keep();
+            self.cards.keep();
         } else {
             self.effects.undo();
             self.runs.undo();
+            self.cards.undo();
         }
         written
     }
@@ -98,6 +104,10 @@ impl Rows {
             Write::Blob { namespace, digest, text, run } => {
                 self.runs.keep_blob(namespace, digest, text, *run);
                 true
+            }
+            Write::Card(card) => self.write_card(card),
+            Write::DropCard { namespace, kind, name, version } => {
+                self.drop_card((namespace, kind, name), *version)
             }
         }
     }
@@ -160,6 +170,10 @@ impl Rows {
             Write::Consume { run, identity } => self.runs.has_consumed(*run, identity),
             Write::Blob { namespace, digest, run, .. } => {
                 self.runs.has_blob(namespace, digest, *run)
+            }
+            Write::Card(card) => self.has_card(card),
+            Write::DropCard { namespace, kind, name, .. } => {
+                self.lacks_card((namespace, kind, name))
             }
             Write::InEpoch(_) | Write::Holds { .. } | Write::Touch { .. } => true,
         }

@@ -25,20 +25,20 @@ pub(super) type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 /// that insert the same names then wait for each other in one direction only.
 const INSERT_EFFECTS: &str = "WITH w AS MATERIALIZED (SELECT nextval('semel.effect_rows') AS row, \
      u.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], \
-     $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::bigint[], \
-     $13::text[]) AS u(namespace, action, key, generation, version, state, workflow, created_at, \
-     due_at, sweep_at, alarmed, sum, record)) \
+     $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::boolean[], \
+     $13::bigint[], $14::text[]) AS u(namespace, action, key, generation, version, state, \
+     workflow, created_at, due_at, sweep_at, alarmed, held, sum, record)) \
      INSERT INTO semel.effects (row, namespace, action, key, generation, version, state, \
-     workflow, created_at, due_at, sweep_at, alarmed, sum, record) \
+     workflow, created_at, due_at, sweep_at, alarmed, held, sum, record) \
      SELECT row, namespace, action, key, generation, version, state, workflow, created_at, \
-     due_at, sweep_at, alarmed, sum, record FROM w \
+     due_at, sweep_at, alarmed, held, sum, record FROM w \
      ORDER BY namespace COLLATE \"C\", action COLLATE \"C\", key COLLATE \"C\", generation";
 
 const UPDATE_EFFECTS: &str = "UPDATE semel.effects AS e SET version = w.version, \
-     state = w.state, due_at = w.due_at, sweep_at = w.sweep_at, alarmed = w.alarmed, sum = w.sum, \
-     record = w.record FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], \
-     $5::bigint[], $6::boolean[], $7::bigint[], $8::text[]) \
-     AS w(row, version, state, due_at, sweep_at, alarmed, sum, record) WHERE e.row = w.row";
+     state = w.state, due_at = w.due_at, sweep_at = w.sweep_at, alarmed = w.alarmed, \
+     held = w.held, sum = w.sum, record = w.record FROM unnest($1::bigint[], $2::bigint[], \
+     $3::text[], $4::bigint[], $5::bigint[], $6::boolean[], $7::boolean[], $8::bigint[], \
+     $9::text[]) AS w(row, version, state, due_at, sweep_at, alarmed, held, sum, record) WHERE e.row = w.row";
 
 const DELETE_EFFECTS: &str = "DELETE FROM semel.effects AS e \
      USING unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) \
@@ -46,18 +46,20 @@ const DELETE_EFFECTS: &str = "DELETE FROM semel.effects AS e \
      AND e.action = w.action AND e.key = w.key AND e.generation = w.generation";
 
 const INSERT_RUNS: &str = "INSERT INTO semel.runs (number, namespace, id, version, workflow, key, \
-     lane, state, parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record) \
+     lane, state, parked, fence, created_at, wake_at, waits_on, queue, sweep_at, sum, record) \
      SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], \
      $6::text[], $7::text[], $8::text[], $9::boolean[], $10::bigint[], $11::bigint[], \
-     $12::bigint[], $13::text[], $14::bigint[], $15::bigint[], $16::text[])";
+     $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bigint[], $17::text[])";
 
 const UPDATE_RUNS: &str = "UPDATE semel.runs AS r SET version = w.version, lane = w.lane, \
      state = w.state, parked = w.parked, fence = w.fence, wake_at = w.wake_at, \
-     waits_on = w.waits_on, sweep_at = w.sweep_at, sum = w.sum, record = w.record, \
+     waits_on = w.waits_on, queue = w.queue, sweep_at = w.sweep_at, sum = w.sum, \
+     record = w.record, \
      shown_to = NULL, shown_until = NULL \
      FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::boolean[], $6::bigint[], \
-     $7::bigint[], $8::text[], $9::bigint[], $10::bigint[], $11::text[]) AS w(number, version, \
-     lane, state, parked, fence, wake_at, waits_on, sweep_at, sum, record) \
+     $7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[]) \
+     AS w(number, version, lane, state, parked, fence, wake_at, waits_on, queue, sweep_at, sum, \
+     record) \
      WHERE r.number = w.number";
 
 const DELETE_RUNS: &str = "DELETE FROM semel.runs WHERE number = ANY($1::bigint[])";
@@ -110,6 +112,7 @@ impl<'a> Flush<'a> {
             }
         }
         flush.belongings(rows, dropped);
+        flush.cards(rows);
         flush
     }
 
@@ -213,6 +216,7 @@ impl<'a> Flush<'a> {
                 maybe_int8(rows().map(|row| point(row.due, boot))),
                 maybe_int8(rows().map(|row| row.sweep_at.map(|at| at.0))),
                 bools(rows().map(|row| row.alarmed)),
+                bools(rows().map(|row| row.held)),
                 int8(rows().map(|row| row.sum)),
                 text(rows().map(|row| row.record.as_str())),
             ],
@@ -239,6 +243,7 @@ impl<'a> Flush<'a> {
                 maybe_int8(rows().map(|row| point(row.due, boot))),
                 maybe_int8(rows().map(|row| row.sweep_at.map(|at| at.0))),
                 bools(rows().map(|row| row.alarmed)),
+                bools(rows().map(|row| row.held)),
                 int8(rows().map(|row| row.sum)),
                 text(rows().map(|row| row.record.as_str())),
             ],
@@ -272,6 +277,7 @@ impl<'a> Flush<'a> {
                     int8(rows().map(|row| signed(row.fence))),
                     maybe_int8(rows().map(|row| point(row.wake_at, boot))),
                     maybe_text(rows().map(|row| row.waits_on.as_deref())),
+                    maybe_text(rows().map(|row| row.queue.as_deref())),
                     maybe_int8(rows().map(|row| row.sweep_at.map(|at| at.0))),
                     int8(rows().map(|row| row.sum)),
                     text(rows().map(|row| row.record.as_str())),
@@ -303,6 +309,7 @@ impl<'a> Flush<'a> {
                 int8(rows().map(|row| row.created.0)),
                 maybe_int8(rows().map(|row| point(row.wake_at, boot))),
                 maybe_text(rows().map(|row| row.waits_on.as_deref())),
+                maybe_text(rows().map(|row| row.queue.as_deref())),
                 maybe_int8(rows().map(|row| row.sweep_at.map(|at| at.0))),
                 int8(rows().map(|row| row.sum)),
                 text(rows().map(|row| row.record.as_str())),
@@ -408,7 +415,7 @@ pub(super) fn int8<'a>(values: impl IntoIterator<Item = i64>) -> (Column<'a>, Ty
     (Box::new(values.into_iter().collect::<Vec<_>>()), Type::INT8_ARRAY)
 }
 
-fn maybe_int8<'a>(values: impl Iterator<Item = Option<i64>>) -> (Column<'a>, Type) {
+pub(super) fn maybe_int8<'a>(values: impl Iterator<Item = Option<i64>>) -> (Column<'a>, Type) {
     (Box::new(values.collect::<Vec<_>>()), Type::INT8_ARRAY)
 }
 

@@ -13,14 +13,15 @@ use super::connect::Session;
 use super::wanted::{End, Wanted};
 use super::wire::Line;
 use crate::model::Rows;
-use crate::{Delivery, Row, RunRow, StoreError};
+use crate::{Card, Delivery, Row, RunRow, StoreError};
 
 pub(super) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 const EFFECTS: &str = "SELECT e.row, e.namespace, e.action, e.key, e.generation, e.version, \
-     e.state, e.workflow, e.created_at, e.due_at, e.sweep_at, e.alarmed, e.sum, e.record \
+     e.state, e.workflow, e.created_at, e.due_at, e.sweep_at, e.alarmed, e.sum, e.record, \
+     e.held \
      FROM unnest($1::text[], $2::text[], $3::text[]) AS w(namespace, action, key) \
      JOIN semel.effects AS e USING (namespace, action, key) \
      ORDER BY e.namespace, e.action, e.key, e.generation FOR UPDATE OF e";
@@ -29,11 +30,12 @@ const RUNS: &str = "WITH w AS (SELECT unnest($1::bigint[]) AS number UNION \
      SELECT r.number FROM unnest($2::text[], $3::text[]) AS n(namespace, id) \
      JOIN semel.runs AS r USING (namespace, id)) \
      SELECT r.number, r.namespace, r.id, r.version, r.workflow, r.key, r.lane, r.state, r.parked, \
-     r.fence, r.created_at, r.wake_at, r.waits_on, r.sweep_at, r.sum, r.record \
+     r.fence, r.created_at, r.wake_at, r.waits_on, r.sweep_at, r.sum, r.record, r.queue \
      FROM w JOIN semel.runs AS r USING (number) ORDER BY r.number FOR UPDATE OF r";
 
 const HELD: &str = "SELECT r.number, r.namespace, r.id, r.version, r.workflow, r.key, r.lane, \
-     r.state, r.parked, r.fence, r.created_at, r.wake_at, r.waits_on, r.sweep_at, r.sum, r.record \
+     r.state, r.parked, r.fence, r.created_at, r.wake_at, r.waits_on, r.sweep_at, r.sum, r.record, \
+     r.queue \
      FROM unnest($1::bigint[]) AS w(number) JOIN semel.runs AS r USING (number)";
 
 const ENTRIES: &str = "SELECT j.run, j.seq, j.link \
@@ -53,10 +55,15 @@ const USES: &str = "SELECT u.namespace, u.digest, u.run \
      FROM unnest($1::text[], $2::text[], $3::bigint[]) AS w(namespace, digest, run) \
      JOIN semel.blob_uses AS u USING (namespace, digest, run)";
 
+const CARDS: &str = "SELECT c.namespace, c.kind, c.name, c.version, c.due_at, c.record \
+     FROM unnest($1::text[], $2::text[], $3::text[]) AS w(namespace, kind, name) \
+     JOIN semel.cards AS c USING (namespace, kind, name) \
+     ORDER BY c.namespace, c.kind, c.name FOR UPDATE OF c";
+
 const TEXTS: [Type; 3] = [Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY];
 
 /// All statements above and their types, to be prepared before they go out together.
-pub(super) const STATEMENTS: [(&str, &[Type]); 7] = [
+pub(super) const STATEMENTS: [(&str, &[Type]); 8] = [
     (EFFECTS, &TEXTS),
     (RUNS, &[Type::INT8_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY]),
     (HELD, &[Type::INT8_ARRAY]),
@@ -64,6 +71,7 @@ pub(super) const STATEMENTS: [(&str, &[Type]); 7] = [
     (DELIVERIES, &[Type::INT8_ARRAY, Type::TEXT_ARRAY]),
     (LAST_DELIVERIES, &[Type::INT8_ARRAY]),
     (USES, &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY]),
+    (CARDS, &TEXTS),
 ];
 
 /// The answers to what was asked, still as Postgres gave them.
@@ -76,6 +84,7 @@ pub(super) struct Found {
     deliveries: Vec<SqlRow>,
     last_deliveries: Vec<SqlRow>,
     uses: Vec<SqlRow>,
+    cards: Vec<SqlRow>,
 }
 
 /// Asks for everything at once; what nobody wants is not asked.
@@ -144,9 +153,25 @@ pub(super) async fn ask(
         let params = &[(&namespaces as _, a), (&digests as _, b), (&runs as _, Type::INT8_ARRAY)];
         session.query(USES, params).await
     };
-    let (effects, runs, held, entries, deliveries, last_deliveries, uses) =
-        tokio::try_join!(effects, runs, held, entries, deliveries, last_deliveries, uses)?;
-    Ok(Found { effects, runs, held, entries, deliveries, last_deliveries, uses })
+    let cards = ask_cards(session, wanted);
+    // Sent in this order by every group, so that locks are taken in one order.
+    let (effects, runs, held, entries, deliveries, last_deliveries, uses, cards) =
+        tokio::try_join!(effects, runs, held, entries, deliveries, last_deliveries, uses, cards)?;
+    Ok(Found { effects, runs, held, entries, deliveries, last_deliveries, uses, cards })
+}
+
+async fn ask_cards(
+    session: &Session,
+    wanted: &Wanted<'_>,
+) -> Result<Vec<SqlRow>, tokio_postgres::Error> {
+    if wanted.cards.is_empty() {
+        return Ok(Vec::new());
+    }
+    let namespaces: Vec<&str> = wanted.cards.iter().map(|card| card.0).collect();
+    let kinds: Vec<&str> = wanted.cards.iter().map(|card| card.1).collect();
+    let names: Vec<&str> = wanted.cards.iter().map(|card| card.2).collect();
+    let [a, b, c] = TEXTS;
+    session.query(CARDS, &[(&namespaces, a), (&kinds, b), (&names, c)]).await
 }
 
 impl Found {
@@ -178,6 +203,10 @@ impl Found {
         }
         for found in &self.uses {
             rows.runs.uses.load((get(found, 2)?, (get(found, 0)?, get(found, 1)?)), ());
+        }
+        for found in &self.cards {
+            let card = card(found)?;
+            rows.cards.load(card.key(), card);
         }
         Ok(rows)
     }
@@ -220,6 +249,7 @@ fn effect(row: &SqlRow, boot: u64) -> Result<Row, StoreError> {
         alarmed: get(row, 11)?,
         sum: get(row, 12)?,
         record: get(row, 13)?,
+        held: get(row, 14)?,
     })
 }
 
@@ -242,6 +272,19 @@ pub(super) fn run(row: &SqlRow, boot: u64) -> Result<RunRow, StoreError> {
         sweep_at: get::<Option<i64>>(row, 13)?.map(Wall),
         sum: get(row, 14)?,
         record: get(row, 15)?,
+        queue: get(row, 16)?,
+    })
+}
+
+/// A card as it lies in its columns, not yet compared with its checksum.
+pub(super) fn card(row: &SqlRow) -> Result<Card, StoreError> {
+    Ok(Card {
+        namespace: get(row, 0)?,
+        kind: get(row, 1)?,
+        name: get(row, 2)?,
+        version: unsigned(row, 3)?,
+        due: get::<Option<i64>>(row, 4)?.map(Wall),
+        record: get(row, 5)?,
     })
 }
 

@@ -58,7 +58,9 @@ impl Memory {
             | Write::Deliver(_)
             | Write::Consume { .. }
             | Write::Touch { .. }
-            | Write::Blob { .. } => None,
+            | Write::Blob { .. }
+            | Write::Card(_)
+            | Write::DropCard { .. } => None,
         });
         let mut rows = self.rows();
         for row in written {

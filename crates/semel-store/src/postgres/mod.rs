@@ -6,8 +6,10 @@
 //! A server that went back in time opens a quarantine before anything is written to it.
 
 mod address;
+mod cards;
 mod connect;
 mod flush;
+mod flush_cards;
 mod group;
 mod held;
 mod hints;
@@ -54,7 +56,7 @@ use crate::{
     random_hex,
 };
 
-/// A ledger and its runs in a schema of a Postgres database.
+/// A ledger, its runs and their cards in a schema of a Postgres database.
 pub struct Postgres {
     door: Door,
     writer: Option<Writer>,

@@ -79,7 +79,7 @@ pub(super) async fn list(door: &Door, query: &Query) -> Result<Page, StoreError>
     let state = query.state.map(|state| state.as_str());
     let after = query.after.unwrap_or(i64::MAX);
     let limit = sql_limit(query.limit).saturating_add(1);
-    let params: [Param<'_>; 7] = [
+    let params: [Param<'_>; 8] = [
         (&namespace, Type::TEXT),
         (&action, Type::TEXT),
         (&key, Type::TEXT),
@@ -87,6 +87,7 @@ pub(super) async fn list(door: &Door, query: &Query) -> Result<Page, StoreError>
         (&after, Type::INT8),
         (&limit, Type::INT8),
         (&query.alarmed, Type::BOOL),
+        (&query.held, Type::BOOL),
     ];
     let found = read(door, list_text(query), &params).await?;
     let mut page = Page { effects: Vec::new(), next: None };
@@ -107,6 +108,7 @@ fn list_text(query: &Query) -> &'static str {
     match query.state {
         _ if is_named && !query.unsettled => NAMED,
         _ if query.unsettled => UNSETTLED,
+        _ if query.held => HELD,
         _ if query.alarmed => ALARMED,
         Some(State::InDoubt | State::Failed | State::Planned | State::Void) => ATTENTION,
         Some(State::Pending) => PENDING,
@@ -117,7 +119,7 @@ fn list_text(query: &Query) -> &'static str {
 const NAMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE namespace = $1 AND action = $2 AND key = $3) \
      SELECT row, generation, version, record, sum FROM few \
-     WHERE ($4::text IS NULL OR state = $4) AND row < $5 AND (alarmed OR NOT $7) \
+     WHERE ($4::text IS NULL OR state = $4) AND row < $5 AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
 /// Rows that are in doubt, or were pending when they were written: few, whatever the history.
@@ -127,20 +129,27 @@ const UNSETTLED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      SELECT row, generation, version, record, sum FROM few \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
-     AND (alarmed OR NOT $7) \
+     AND (alarmed OR NOT $7) AND (held OR NOT $8) \
+     ORDER BY row DESC LIMIT $6";
+
+const HELD: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects WHERE held) \
+     SELECT row, generation, version, record, sum FROM few \
+     WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
+     AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
+     AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
 const ALARMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects WHERE alarmed) \
      SELECT row, generation, version, record, sum FROM few \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
-     AND (alarmed OR NOT $7) \
+     AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
 const ATTENTION: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
      WHERE state = $4 AND state NOT IN ('pending', 'done', 'expired') \
      AND ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
-     AND ($3::text IS NULL OR key = $3) AND row < $5 AND (alarmed OR NOT $7) \
+     AND ($3::text IS NULL OR key = $3) AND row < $5 AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
 const PENDING: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
@@ -148,13 +157,13 @@ const PENDING: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      SELECT row, generation, version, record, sum FROM few \
      WHERE state = $4 AND ($1::text IS NULL OR namespace = $1) \
      AND ($2::text IS NULL OR action = $2) AND ($3::text IS NULL OR key = $3) AND row < $5 \
-     AND (alarmed OR NOT $7) \
+     AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
 const ALL: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
-     AND (alarmed OR NOT $7) \
+     AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
 const DUE: &str = "SELECT row, generation, version, record, sum, due_at FROM semel.effects \

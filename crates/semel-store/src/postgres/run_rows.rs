@@ -53,6 +53,9 @@ const BLOB: &str = "SELECT text FROM semel.blobs WHERE namespace = $1 AND digest
 const SWEEPABLE: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
      WHERE sweep_at IS NOT NULL AND sweep_at <= $1 ORDER BY sweep_at, number LIMIT $2";
 
+const NEXT_QUEUED: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
+     WHERE queue = $1 AND queue IS NOT NULL ORDER BY queue, number LIMIT 1";
+
 const LIST: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR workflow = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND number < $5 \
@@ -102,6 +105,11 @@ impl Runs for Postgres {
 
     async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
         self.look_for_due(lane, limit).await
+    }
+
+    async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
+        let found = read(&self.door, NEXT_QUEUED, &[(&queue, Type::TEXT)]).await?;
+        found.first().map(run).transpose()
     }
 
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
@@ -227,7 +235,9 @@ impl Looks {
             | Write::Deliver(_)
             | Write::Consume { .. }
             | Write::Touch { .. }
-            | Write::Blob { .. } => None,
+            | Write::Blob { .. }
+            | Write::Card(_)
+            | Write::DropCard { .. } => None,
         });
         for row in rows {
             let Some(wake_at) = row.wake_at.filter(|at| at.ms < now.ms - SLACK_MS / 2) else {

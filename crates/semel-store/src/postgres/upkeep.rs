@@ -9,20 +9,21 @@ use tokio_postgres::types::Type;
 use super::load::{get, signed, unsigned};
 use super::rows::{self, read, sql_limit};
 use super::wire::Param;
-use super::{FORMAT, Postgres, run_rows};
+use super::{FORMAT, Postgres, cards, run_rows};
 use crate::upkeep::{EffectColumns, RunColumns, blob_problem, chain_problem};
 use crate::{
-    Audit, Closed, CommitError, Lost, LostRow, Return, RunAudit, Store, StoreError, Upkeep,
+    Audit, CardAudit, Closed, CommitError, Lost, LostRow, Return, RunAudit, Store, StoreError,
+    Upkeep,
 };
 
 /// How many large values are read at once.
 const BLOBS: usize = 8;
 
 const AUDIT: &str = "SELECT row, generation, version, record, sum, namespace, action, key, state, \
-     sweep_at, alarmed FROM semel.effects WHERE row > $1 ORDER BY row LIMIT $2";
+     sweep_at, alarmed, held FROM semel.effects WHERE row > $1 ORDER BY row LIMIT $2";
 
 const AUDIT_RUNS: &str = "SELECT number, version, fence, record, sum, namespace, id, workflow, \
-     key, lane, state, parked, created_at, wake_at IS NOT NULL, waits_on, sweep_at \
+     key, lane, state, parked, created_at, wake_at IS NOT NULL, waits_on, sweep_at, queue \
      FROM semel.runs WHERE number > $1 ORDER BY number LIMIT $2";
 
 /// Jumps from run to run along the index, whatever the length of their journals.
@@ -65,12 +66,13 @@ impl Upkeep for Postgres {
     }
 
     async fn audit(&self, after: i64, limit: usize) -> Result<Audit, StoreError> {
+        let now = self.ground().now;
         let limit = sql_limit(limit);
         let params: [Param<'_>; 2] = [(&after, Type::INT8), (&limit, Type::INT8)];
         let mut audit = Audit::default();
         for row in &read(&self.door, AUDIT, &params).await? {
             let found = effect_columns(row).and_then(|columns| Ok((columns, rows::effect(row)?)));
-            audit.take(get(row, 0)?, found)?;
+            audit.take(get(row, 0)?, found, &now)?;
         }
         Ok(audit)
     }
@@ -98,6 +100,14 @@ impl Upkeep for Postgres {
             audit.next = Some(run);
         }
         Ok(audit)
+    }
+
+    async fn audit_cards(
+        &self,
+        after: Option<(String, String, String)>,
+        limit: usize,
+    ) -> Result<CardAudit, StoreError> {
+        cards::audit(&self.door, after.as_ref(), limit).await
     }
 
     async fn returns(&self) -> Result<Vec<Return>, StoreError> {
@@ -188,6 +198,7 @@ fn effect_columns(row: &SqlRow) -> Result<EffectColumns, StoreError> {
         state: get(row, 8)?,
         sweep_at: get(row, 9)?,
         alarmed: get(row, 10)?,
+        held: get(row, 11)?,
     })
 }
 
@@ -204,6 +215,7 @@ fn run_columns(row: &SqlRow) -> Result<RunColumns, StoreError> {
         wakes: get(row, 13)?,
         waits_on: get(row, 14)?,
         sweep_at: get(row, 15)?,
+        queue: get(row, 16)?,
     })
 }
 

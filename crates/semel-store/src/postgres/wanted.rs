@@ -72,6 +72,8 @@ pub(super) struct Wanted<'a> {
     pub(super) deliveries: BTreeSet<(i64, &'a str)>,
     pub(super) inboxes: BTreeSet<i64>,
     pub(super) uses: BTreeSet<(&'a str, &'a str, i64)>,
+    /// By namespace, kind and name.
+    pub(super) cards: BTreeSet<(&'a str, &'a str, &'a str)>,
 }
 
 impl<'a> Wanted<'a> {
@@ -116,7 +118,7 @@ impl<'a> Wanted<'a> {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        let Wanted { effects, runs, names, held, entries, deliveries, inboxes, uses } = self;
+        let Wanted { effects, runs, names, held, entries, deliveries, inboxes, uses, cards } = self;
         effects.is_empty()
             && runs.is_empty()
             && names.is_empty()
@@ -125,6 +127,7 @@ impl<'a> Wanted<'a> {
             && deliveries.is_empty()
             && inboxes.is_empty()
             && uses.is_empty()
+            && cards.is_empty()
     }
 
     /// Effects alone.
@@ -174,6 +177,12 @@ impl<'a> Wanted<'a> {
             }
             Write::Blob { namespace, digest, run, .. } => {
                 self.uses.insert((namespace, digest, *run));
+            }
+            Write::Card(card) => {
+                self.cards.insert((&card.namespace, &card.kind, &card.name));
+            }
+            Write::DropCard { namespace, kind, name, .. } => {
+                self.cards.insert((namespace, kind, name));
             }
         }
     }

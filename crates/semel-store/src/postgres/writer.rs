@@ -212,7 +212,9 @@ fn may_be_awaited(write: &Write) -> bool {
         | Write::UpdateRun(_)
         | Write::DropRun { .. }
         | Write::Deliver(_)
-        | Write::Touch { .. } => true,
+        | Write::Touch { .. }
+        | Write::Card(_)
+        | Write::DropCard { .. } => true,
         Write::InEpoch(_)
         | Write::Append(_)
         | Write::Holds { .. }

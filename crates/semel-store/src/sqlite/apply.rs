@@ -4,6 +4,7 @@
 use rusqlite::Connection;
 use semel_core::time::Steady;
 
+use super::cards;
 use super::reader::ReadError;
 use super::rows::{self, Stored, Writes};
 use super::run_rows;
@@ -112,6 +113,10 @@ impl<'a> Applier<'a> {
                 runs.keep_blob(namespace, digest, text, *run)?;
                 true
             }
+            Write::Card(card) => cards::write(self.connection, card)?,
+            Write::DropCard { namespace, kind, name, version } => {
+                cards::remove(self.connection, (namespace, kind, name), *version)?
+            }
         })
     }
 
@@ -159,6 +164,10 @@ impl<'a> Applier<'a> {
             Write::Blob { namespace, digest, run, .. } => {
                 run_rows::uses_blob(connection, namespace, digest, *run)?
             }
+            Write::Card(card) => cards::has(connection, card)?,
+            Write::DropCard { namespace, kind, name, .. } => {
+                !cards::is_there(connection, (namespace, kind, name))?
+            }
             Write::InEpoch(_) | Write::Holds { .. } | Write::Touch { .. } => true,
         })
     }
@@ -198,7 +207,9 @@ fn only_update(writes: &[Write]) -> Option<&RunRow> {
             | Write::Holds { .. }
             | Write::Deliver(_)
             | Write::Consume { .. }
-            | Write::Touch { .. } => return None,
+            | Write::Touch { .. }
+            | Write::Card(_)
+            | Write::DropCard { .. } => return None,
         }
     }
     found

@@ -8,6 +8,7 @@
 //! would drop the locks of ours.
 
 mod apply;
+mod cards;
 mod checkpoint;
 mod mark;
 mod open;
@@ -46,7 +47,7 @@ use session::Session;
 use standing::Standing;
 use writer::Writer;
 
-/// A ledger and its runs in a SQLite file.
+/// A ledger, its runs and their cards in a SQLite file.
 pub struct Sqlite {
     path: PathBuf,
     /// As it was found; one that is open to write is of the newest.
@@ -156,7 +157,8 @@ impl Store for Sqlite {
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         let query = query.clone();
-        self.reader.run(move |connection| rows::list(connection, &query)).await
+        let since = if query.held { cards::CARDS_FORMAT } else { 0 };
+        self.read_since(since, move |connection| rows::list(connection, &query)).await
     }
 
     async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {

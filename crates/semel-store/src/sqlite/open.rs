@@ -21,13 +21,14 @@ use super::{Shared, Sqlite, io_error, side_folder, store_error};
 use crate::{Access, Clock, Return, StoreError, random_hex};
 
 /// The format this Semel writes: the number of its newest migration.
-pub const FORMAT: i64 = 3;
+pub const FORMAT: i64 = 4;
 
 /// Forward only: a released file never changes.
-const MIGRATIONS: [(i64, &str); 3] = [
+const MIGRATIONS: [(i64, &str); 4] = [
     (1, include_str!("migrations/001_ledger.sql")),
     (2, include_str!("migrations/002_runs.sql")),
     (3, include_str!("migrations/003_returns.sql")),
+    (4, include_str!("migrations/004_cards.sql")),
 ];
 
 /// Marks the file as ours: "semL".

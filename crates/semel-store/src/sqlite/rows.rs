@@ -4,7 +4,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Row as SqlRow, pa
 use semel_core::effect::State;
 use semel_core::key::Address;
 use semel_core::record::Effect;
-use semel_core::time::{Steady, Wall};
+use semel_core::time::{Moment, Steady, Wall};
 
 use super::reader::ReadError;
 use crate::upkeep::EffectColumns;
@@ -49,11 +49,11 @@ const GENERATION: &str = "SELECT generation, version, record, sum FROM effects \
      WHERE namespace = ?1 AND action = ?2 AND key = ?3 AND generation = ?4";
 
 const INSERT: &str = "INSERT INTO effects (namespace, action, key, generation, version, state, \
-     workflow, created_at, due_at, sweep_at, alarmed, sum, record) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING";
+     workflow, created_at, due_at, sweep_at, alarmed, held, sum, record) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
 
 const UPDATE: &str = "UPDATE effects SET version = ?5, state = ?6, due_at = ?7, sweep_at = ?8, \
-     alarmed = ?9, sum = ?10, record = ?11 WHERE namespace = ?1 AND action = ?2 AND key = ?3 \
+     alarmed = ?9, held = ?10, sum = ?11, record = ?12 WHERE namespace = ?1 AND action = ?2 AND key = ?3 \
      AND generation = ?4 AND version = ?5 - 1";
 
 const REMOVE: &str = "DELETE FROM effects WHERE namespace = ?1 AND action = ?2 AND key = ?3";
@@ -116,6 +116,7 @@ fn insert(statement: &mut CachedStatement<'_>, row: &Row) -> rusqlite::Result<bo
         row.due.map(|due| due.ms),
         row.sweep_at.map(|at| at.0),
         row.alarmed,
+        row.held,
         row.sum,
         row.record,
     ])?;
@@ -134,6 +135,7 @@ fn update(statement: &mut CachedStatement<'_>, row: &Row) -> rusqlite::Result<bo
         row.due.map(|due| due.ms),
         row.sweep_at.map(|at| at.0),
         row.alarmed,
+        row.held,
         row.sum,
         row.record,
     ])?;
@@ -180,6 +182,7 @@ fn list_text(query: &Query) -> String {
     };
     let from = match query.state {
         _ if named || query.unsettled => "effects",
+        _ if query.held => "effects INDEXED BY effects_held",
         _ if query.alarmed => "effects INDEXED BY effects_alarmed",
         _ if attention => "effects INDEXED BY effects_attention",
         Some(State::Pending) => "effects INDEXED BY effects_due",
@@ -191,6 +194,7 @@ fn list_text(query: &Query) -> String {
         (query.state == Some(State::Pending), "AND due_at IS NOT NULL"),
         (query.unsettled, UNSETTLED),
         (query.alarmed, "AND alarmed = 1"),
+        (query.held, "AND held = 1"),
         (query.namespace.is_some(), "AND namespace = ?1"),
         (query.namespace.is_none(), "AND ?1 IS NULL"),
         (query.action.is_some(), "AND action = ?2"),
@@ -259,17 +263,22 @@ pub(super) fn sweepable(
     Ok(found)
 }
 
-const AUDIT: &str = "SELECT row, namespace, action, key, generation, version, state, sweep_at, \
-     alarmed, record, sum FROM effects WHERE row > ?1 ORDER BY row LIMIT ?2";
+/// All columns: a file that is only looked at may have fewer.
+const AUDIT: &str = "SELECT * FROM effects WHERE row > ?1 ORDER BY row LIMIT ?2";
 
 /// Reads rows in order and compares each with the record it carries.
-pub(super) fn audit(connection: &Connection, after: i64, limit: usize) -> Result<Audit, ReadError> {
+pub(super) fn audit(
+    connection: &Connection,
+    now: &Moment,
+    after: i64,
+    limit: usize,
+) -> Result<Audit, ReadError> {
     let mut statement = connection.prepare_cached(AUDIT)?;
     let mut rows = statement.query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
     let mut audit = Audit::default();
     while let Some(row) = rows.next()? {
         let read = read(row).and_then(|effect| Ok((columns(row)?, effect)));
-        audit.take(row.get("row")?, read.map_err(StoreError::from))?;
+        audit.take(row.get("row")?, read.map_err(StoreError::from), now)?;
     }
     Ok(audit)
 }
@@ -284,7 +293,20 @@ fn columns(row: &SqlRow<'_>) -> rusqlite::Result<EffectColumns> {
         state: row.get("state")?,
         sweep_at: row.get("sweep_at")?,
         alarmed: row.get("alarmed")?,
+        held: get_since_cards(row, "held")?,
     })
+}
+
+/// A column that came with the format of cards. A file of an older one, that is only looked at, has
+/// no such column, and nothing that would be in it.
+pub(super) fn get_since_cards<T>(row: &SqlRow<'_>, name: &str) -> rusqlite::Result<T>
+where
+    T: rusqlite::types::FromSql + Default,
+{
+    match row.get(name) {
+        Err(rusqlite::Error::InvalidColumnName(_)) => Ok(T::default()),
+        found => found,
+    }
 }
 
 pub(super) fn quick_check(connection: &Connection) -> Result<Vec<String>, ReadError> {

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use semel_core::time::Moment;
 
 use super::reader::ReadError;
+use super::rows::get_since_cards;
 use super::run_rows::{self, sql_limit};
 use crate::upkeep::RunColumns;
 use crate::{RunAudit, StoreError};
@@ -51,6 +52,7 @@ fn columns(row: &SqlRow<'_>) -> rusqlite::Result<RunColumns> {
         created_at: row.get("created_at")?,
         wakes: row.get::<_, Option<i64>>("wake_at")?.is_some(),
         waits_on: row.get("waits_on")?,
+        queue: get_since_cards(row, "queue")?,
         sweep_at: row.get("sweep_at")?,
     })
 }

@@ -149,6 +149,15 @@ pub(super) fn due(
     Ok(due)
 }
 
+const NEXT_QUEUED: &str = "SELECT number, version, fence, record, sum FROM runs \
+     INDEXED BY runs_queue WHERE queue = ?1 AND queue IS NOT NULL ORDER BY number LIMIT 1";
+
+pub(super) fn next_queued(connection: &Connection, queue: &str) -> Result<Option<Run>, ReadError> {
+    let mut statement = connection.prepare_cached(NEXT_QUEUED)?;
+    let mut rows = statement.query([queue])?;
+    rows.next()?.map(read).transpose()
+}
+
 pub(super) fn list(connection: &Connection, query: &RunQuery) -> Result<RunPage, ReadError> {
     let mut statement = connection.prepare_cached(&list_text(query))?;
     let mut rows = statement.query(params![

@@ -22,13 +22,13 @@ const APPEND: &str = "INSERT OR IGNORE INTO journal (run, seq, link, entry) VALU
      (SELECT seq + 1 FROM journal WHERE run = ?1 AND seq = ?2 - 1 AND link = ?3) END, ?4, ?5)";
 
 const START: &str = "INSERT INTO runs (number, namespace, id, version, workflow, key, lane, \
-     state, parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16) \
+     state, parked, fence, created_at, wake_at, waits_on, queue, sweep_at, sum, record) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) \
      ON CONFLICT DO NOTHING";
 
 const UPDATE: &str = "UPDATE runs SET version = ?5, lane = ?6, state = ?7, parked = ?8, \
-     fence = ?9, wake_at = ?10, waits_on = ?11, sweep_at = ?12, sum = ?13, record = ?14 \
-     WHERE number = ?1 AND namespace = ?2 AND id = ?3 AND version = ?4";
+     fence = ?9, wake_at = ?10, waits_on = ?11, queue = ?12, sweep_at = ?13, sum = ?14, \
+     record = ?15 WHERE number = ?1 AND namespace = ?2 AND id = ?3 AND version = ?4";
 
 const IS_AT: &str =
     "SELECT 1 FROM runs WHERE number = ?1 AND namespace = ?2 AND id = ?3 AND version = ?4";
@@ -108,6 +108,7 @@ impl<'a> RunWrites<'a> {
             row.created.0,
             row.wake_at.map(|at| at.ms),
             row.waits_on,
+            row.queue,
             row.sweep_at.map(|at| at.0),
             row.sum,
             row.record,
@@ -146,6 +147,7 @@ impl<'a> RunWrites<'a> {
             row.fence,
             row.wake_at.map(|at| at.ms),
             row.waits_on,
+            row.queue,
             row.sweep_at.map(|at| at.0),
             row.sum,
             row.record,

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use rusqlite::Connection;
 use semel_core::run::Run;
 
+use super::cards::CARDS_FORMAT;
 use super::reader::ReadError;
 use super::{Sqlite, run_rows};
 use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, StoreError};
@@ -19,9 +20,18 @@ impl Sqlite {
         T: Default + Send + 'static,
         F: FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
     {
-        let is_old = self.format < RUNS_FORMAT;
+        self.read_since(RUNS_FORMAT, read).await
+    }
+
+    /// Reads about what came with a format.
+    pub(super) async fn read_since<T, F>(&self, since: i64, read: F) -> Result<T, StoreError>
+    where
+        T: Default + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
+    {
+        let is_old = self.format < since;
         let read = move |connection: &Connection| {
-            if is_old && format(connection)? < RUNS_FORMAT {
+            if is_old && format(connection)? < since {
                 return Ok(T::default());
             }
             read(connection)
@@ -66,6 +76,12 @@ impl Runs for Sqlite {
     async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
         let (now, lane) = (self.shared.now().steady, lane.to_owned());
         self.read_runs(move |connection| run_rows::due(connection, now, &lane, limit)).await
+    }
+
+    async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
+        let queue = queue.to_owned();
+        let read = move |connection: &Connection| run_rows::next_queued(connection, &queue);
+        self.read_since(CARDS_FORMAT, read).await
     }
 
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {

@@ -127,8 +127,8 @@ fn guarded(
 }
 
 /// All tables that hold what a store promises to keep.
-const OURS: [&str; 8] =
-    ["effects", "meta", "returns", "runs", "journal", "inbox", "blobs", "blob_uses"];
+const OURS: [&str; 9] =
+    ["effects", "meta", "returns", "runs", "journal", "inbox", "blobs", "blob_uses", "cards"];
 
 /// The user's statements may do anything but change the ledger or end the transaction. Temporary
 /// tables and views are refused, too: one that is called `effects` would hide the ledger.

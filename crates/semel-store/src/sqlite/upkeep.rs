@@ -6,9 +6,9 @@ use semel_core::time::Wall;
 
 use super::run_audit::{self, BLOBS, Page};
 use super::standing::{self, Closing};
-use super::{Sqlite, rows};
+use super::{Sqlite, cards, rows};
 use crate::upkeep::{blob_problem, chain_problem};
-use crate::{Audit, Closed, CommitError, Lost, Return, RunAudit, StoreError, Upkeep};
+use crate::{Audit, CardAudit, Closed, CommitError, Lost, Return, RunAudit, StoreError, Upkeep};
 
 #[async_trait]
 impl Upkeep for Sqlite {
@@ -25,7 +25,8 @@ impl Upkeep for Sqlite {
     }
 
     async fn audit(&self, after: i64, limit: usize) -> Result<Audit, StoreError> {
-        self.reader.run(move |connection| rows::audit(connection, after, limit)).await
+        let now = self.shared.now();
+        self.reader.run(move |connection| rows::audit(connection, &now, after, limit)).await
     }
 
     async fn audit_runs(&self, after: i64, limit: usize) -> Result<RunAudit, StoreError> {
@@ -45,6 +46,15 @@ impl Upkeep for Sqlite {
 
     async fn audit_journals(&self, after: i64, limit: usize) -> Result<RunAudit, StoreError> {
         self.read_runs(move |connection| run_audit::strays(connection, after, limit)).await
+    }
+
+    async fn audit_cards(
+        &self,
+        after: Option<(String, String, String)>,
+        limit: usize,
+    ) -> Result<CardAudit, StoreError> {
+        let read = move |connection: &Connection| cards::audit(connection, after.as_ref(), limit);
+        self.read_since(cards::CARDS_FORMAT, read).await
     }
 
     async fn returns(&self) -> Result<Vec<Return>, StoreError> {

@@ -3,21 +3,24 @@
 use std::sync::Arc;
 
 use semel_core::contract::Declared;
+use semel_core::effect::approve::{self, Ask};
 use semel_core::effect::{
     self, Abort, Begin, Decision, Ground, Imported, Person, Report, Resolution, Settle, Sweep,
 };
 use semel_core::fingerprint::Rule;
 use semel_core::json::Json;
 use semel_core::key::{Action, Address, Key, Namespace};
-use semel_core::record::{Contract, Effect};
+use semel_core::record::{Answer, Contract, Effect};
 use semel_store::{Batch, ManualClock, Row, Write};
 
 use super::chance::Chance;
 
 /// Everything that a history must have done at least once.
-pub(crate) const OPERATIONS: [&str; 26] = [
+pub(crate) const OPERATIONS: [&str; 28] = [
     "begin: first",
     "begin: next attempt",
+    "begin: held",
+    "judge",
     "settle: receipt",
     "settle: late receipt",
     "settle: not applied",
@@ -44,6 +47,8 @@ pub(crate) const OPERATIONS: [&str; 26] = [
     "mixed",
 ];
 
+/// Batches with more writes than this are not mixed again.
+pub(crate) const MIXED_MAX: usize = 40;
 const DAY_MS: u64 = 24 * 3_600_000;
 const SECOND_MS: i64 = 1_000;
 
@@ -99,8 +104,10 @@ impl History {
             1 => ("wrong: epoch", in_epoch(ground.epoch + 1, &batch)),
             _ => (operation, batch),
         });
+        // Mixes of mixes would double without end.
         if let Some((operation, batch)) = &planned
             && *operation != "repeat"
+            && batch.writes.len() <= MIXED_MAX
         {
             self.past.push(batch.clone());
         }
@@ -132,14 +139,13 @@ impl History {
             can_look: self.chance.one_in(2),
             workflow: self.chance.one_in(2).then(|| "billing".to_owned()),
             run: None,
-            approval: None,
+            approval: self.chance.one_in(8).then(|| self.ask()),
             undoes: None,
         };
         let operation = if stored.is_none() { "begin: first" } else { "begin: next attempt" };
         match effect::begin(stored, &ask, ground).ok()? {
-            Decision::Arm(effect, _) | Decision::Doubt(effect) | Decision::Hold(effect) => {
-                one(operation, &effect, ground)
-            }
+            Decision::Arm(effect, _) | Decision::Doubt(effect) => one(operation, &effect, ground),
+            Decision::Hold(effect) => one("begin: held", &effect, ground),
             Decision::Resume(_)
             | Decision::Replay(_)
             | Decision::Undone(..)
@@ -147,10 +153,23 @@ impl History {
         }
     }
 
+    /// A question to a person, who may be too late.
+    fn ask(&mut self) -> Ask {
+        Ask { expires_ms: self.chance.one_in(2).then_some(DAY_MS), ..Ask::default() }
+    }
+
+    fn judge(&mut self, stored: &Effect, ground: &Ground) -> Planned {
+        let answer = *self.chance.pick(&[Answer::Approved, Answer::Denied]);
+        let digest = &stored.approval.as_ref()?.digest;
+        let judged = approve::judge(stored, &self.person(stored), answer, digest, &ground.now);
+        one("judge", &judged.ok()?.effect?, ground)
+    }
+
     /// A wish about an effect that exists.
     fn go_on(&mut self, stored: &Effect, ground: &Ground) -> Planned {
         let now = &ground.now;
-        match self.chance.up_to(16) {
+        match self.chance.up_to(20) {
+            16..20 => self.judge(stored, ground),
             0..6 => self.settle(stored, ground),
             6 => {
                 let renewed = effect::renew(stored, stored.last_fence(), Abort::Possible, now);

@@ -3,8 +3,10 @@
 
 pub(crate) mod chance;
 pub(crate) mod child;
+pub(crate) mod deck;
 pub(crate) mod history;
 pub(crate) mod server;
+pub(crate) mod snapshot;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -101,9 +103,10 @@ impl Folder {
 }
 
 /// The migrations, as they were released.
-const MIGRATIONS: [&str; 2] = [
+const MIGRATIONS: [&str; 3] = [
     include_str!("../../src/sqlite/migrations/001_ledger.sql"),
     include_str!("../../src/sqlite/migrations/002_runs.sql"),
+    include_str!("../../src/sqlite/migrations/003_returns.sql"),
 ];
 
 /// A closed store of an older format that holds the effect `k`.
@@ -116,9 +119,14 @@ pub(crate) fn old_store(format: usize) -> Folder {
     std::fs::rename(folder.store(), &new).expect("it is moved away");
     let old = rusqlite::Connection::open(folder.store()).expect("a database");
     old.execute_batch(&MIGRATIONS[..format].concat()).expect("the older format");
+    // The columns that are common to all formats. Formats before the third kept the quarantine in
+    // `meta`, where it may be missing.
+    let effects = "row, namespace, action, key, generation, version, state, workflow, created_at, \
+         due_at, sweep_at, alarmed, sum, record";
+    let meta = "id, store_id, epoch, commits, wall_high, boot_id, boot";
     let copy = format!(
-        "ATTACH '{}' AS new; INSERT INTO effects SELECT * FROM new.effects; \
-         INSERT INTO meta SELECT *, NULL, NULL FROM new.meta; DETACH new; \
+        "ATTACH '{}' AS new; INSERT INTO effects ({effects}) SELECT {effects} FROM new.effects; \
+         INSERT INTO meta ({meta}) SELECT {meta} FROM new.meta; DETACH new; \
          PRAGMA application_id = {}; PRAGMA user_version = {format}",
         new.display(),
         0x7365_6d4c

@@ -4,5 +4,6 @@ mod approvals;
 mod kit;
 mod outbox;
 mod outbox_sql;
+mod schedules;
 mod transaction;
 mod within;

@@ -2,11 +2,17 @@
 
 mod approvals;
 mod basics;
+mod children;
 mod common;
 mod doubts;
+mod entities;
 mod failing;
+mod limits;
+mod releases;
 mod replay;
 mod rows;
+mod sagas;
+mod schedules;
 mod together;
 mod values;
 mod waits;

@@ -86,13 +86,21 @@ fn entry_tone(event: &Event) -> Tone {
         Event::StepFailed { .. }
         | Event::Step { result: Outcome::Fault(_), .. }
         | Event::Effect { result: Outcome::Fault(_), .. }
+        | Event::Child { result: Outcome::Fault(_), .. }
         | Event::Finished { end: Ending::Failed(_) | Ending::Cancelled(_) } => Tone::Bad,
-        Event::Paused { .. } | Event::Cancelling { .. } | Event::TimedOut { .. } => Tone::Doubt,
+        Event::Paused { .. }
+        | Event::Cancelling { .. }
+        | Event::Undoing { .. }
+        | Event::TimedOut { .. } => Tone::Doubt,
         Event::Started { .. }
         | Event::Taken { .. }
         | Event::Step { result: Outcome::Value(_), .. }
         | Event::Planned { .. }
         | Event::Effect { result: Outcome::Value(_), .. }
+        | Event::Child { result: Outcome::Value(_), .. }
+        | Event::Entered { .. }
+        | Event::Left { .. }
+        | Event::Moved { .. }
         | Event::Fired { .. }
         | Event::Received { .. }
         | Event::Resumed { .. }
@@ -118,8 +126,18 @@ fn words(event: &Event) -> Vec<String> {
             };
             return with_fault(&format!("{id}  attempt {attempt}{again}"), fault);
         }
-        Event::Planned { id, what } | Event::Fired { id, what } | Event::TimedOut { id, what } => {
-            format!("{id}  {what}")
+        Event::Planned { id, what, .. }
+        | Event::Fired { id, what }
+        | Event::TimedOut { id, what }
+        | Event::Left { id, what } => format!("{id}  {what}"),
+        Event::Child { id, what, run, result } => {
+            return outcome(&format!("{id}  {what}, run {run}"), result);
+        }
+        Event::Entered { id, what, fence } => format!("{id}  {what} under fence {fence}"),
+        Event::Undoing { ids, .. } => format!("taking back {}", ids.join(", ")),
+        Event::Moved { from, to, actor, reason } => {
+            let from = from.as_deref().unwrap_or("none");
+            format!("from release {from} to {to} by {actor}: {reason}")
         }
         Event::Effect { id, what, result, repeat } => {
             let caught = if *repeat { ", a repeat that was not sent" } else { "" };

@@ -122,6 +122,8 @@ async fn start(place: &Place, options: &args::RunStart, printer: &Printer) -> Re
         input: json_of(input.trim())?,
         window_ms: limits::WINDOW_MS,
         deadline_ms: deadline_ms.map_err(too_odd)?,
+        release: None,
+        parent: None,
     };
     let engine = place.engine_to_decide().await?;
     let started = engine.start_run(ask).await.map_err(Failed::about_run)?;
@@ -147,7 +149,7 @@ async fn start(place: &Place, options: &args::RunStart, printer: &Printer) -> Re
     Ok(())
 }
 
-fn read_input(file: &Path) -> Result<String, Failed> {
+pub(super) fn read_input(file: &Path) -> Result<String, Failed> {
     let mut text = String::new();
     let read = match file == Path::new("-") {
         true => std::io::stdin().take(READ_MAX).read_to_string(&mut text),

@@ -222,7 +222,8 @@ impl Teller<'_> {
                 lines::print_trace(raised, self.printer);
                 told_before = Some(raised);
             }
-            let (Event::Planned { id, what } | Event::Effect { id, what, .. }) = &told.entry.event
+            let (Event::Planned { id, what, .. } | Event::Effect { id, what, .. }) =
+                &told.entry.event
             else {
                 continue;
             };

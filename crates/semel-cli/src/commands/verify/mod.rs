@@ -1,6 +1,7 @@
-//! `semel verify`: every invariant that concerns effects and runs, on a live store, read-only, in
-//! bounded reads.
+//! `semel verify`: every invariant that concerns effects, runs and cards, on a live store,
+//! read-only, in bounded reads.
 
+mod cards;
 mod runs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ struct Verified {
     effects: u64,
     run_states: BTreeMap<&'static str, u64>,
     runs: u64,
+    cards: u64,
     /// Generations of keys that were done again: which exist, and how far their fences went.
     generations: BTreeMap<Address, BTreeMap<u32, (u64, u64, bool)>>,
 }
@@ -67,6 +69,7 @@ pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> 
     }
     verified.check_generations();
     runs::check_all(store.as_ref(), &mut verified, &progress).await?;
+    cards::check_all(store.as_ref(), &mut verified, &progress).await?;
     progress.finish_and_clear();
     report(&verified, printer)
 }
@@ -124,19 +127,23 @@ impl Verified {
 }
 
 fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
-    let Verified { states, findings, effects, run_states, runs, .. } = verified;
+    let Verified { states, findings, effects, run_states, runs, cards, .. } = verified;
     if printer.wants_json() {
         printer.json(&json!({
             "effects": effects,
             "states": states,
             "runs": runs,
             "run_states": run_states,
+            "cards": cards,
             "violations": findings,
         }))?;
     } else {
         printer.line(&format!("{effects} effects: {}", counts(states)));
         if *runs > 0 {
             printer.line(&format!("{runs} runs: {}", counts(run_states)));
+        }
+        if *cards > 0 {
+            printer.line(&format!("{cards} cards"));
         }
         for finding in findings {
             let run = finding.run.as_ref().map(|id| format!("run {id}"));

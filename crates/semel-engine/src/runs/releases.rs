@@ -1,0 +1,338 @@
+//! Releases: workers say what they offer, new runs start on the live release, and runs whose
+//! release nobody offers any more move to it, if their journals fit.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use semel_core::code::Code;
+use semel_core::effect::State;
+use semel_core::journal::{At, Event};
+use semel_core::key::Namespace;
+use semel_core::limits;
+use semel_core::release::{self, Offered, Releases};
+use semel_core::run::{self, Run};
+use semel_core::time::Steady;
+use semel_store::{Batch, CardQuery, Write};
+
+use super::dispatch::Offer;
+use super::drive::{Driver, Halt, Taken};
+use super::held::Held;
+use super::ink::Ink;
+use super::leave::{address, load_effect};
+use crate::cards::read_card;
+use crate::commit::Stopped;
+use crate::{Engine, Error, lock};
+
+/// The kind of card that the releases of a workflow are.
+const KIND: &str = "workflow";
+/// How long what was read of releases is believed: a promotion is heard of so soon.
+const FRESH_MS: u64 = 1_000;
+/// Runs of one abandoned release that one look sees to.
+const MOVES_MAX: usize = 16;
+
+/// What this process knows of releases, by lane of the workflow.
+#[derive(Default)]
+pub(crate) struct Known {
+    known: Mutex<HashMap<String, (Steady, Arc<Releases>)>>,
+}
+
+/// What the replay of a run by another release came to.
+enum Fit {
+    Fits,
+    /// An attempt is under way: ask again later.
+    NotNow,
+    Differs(String),
+}
+
+impl Engine {
+    /// The releases of a workflow, as they were a moment ago.
+    pub(crate) async fn releases_of(
+        &self,
+        namespace: &str,
+        workflow: &str,
+    ) -> Result<Arc<Releases>, Error> {
+        let lane = run::lane(&live(namespace), workflow);
+        let now = self.store().ground().now;
+        if let Some((read, releases)) = lock(&self.inner.releases.known).get(&lane)
+            && now.since(*read) < FRESH_MS
+        {
+            return Ok(releases.clone());
+        }
+        self.releases_now(namespace, workflow).await
+    }
+
+    /// The releases of a workflow, as they are.
+    pub(crate) async fn releases_now(
+        &self,
+        namespace: &str,
+        workflow: &str,
+    ) -> Result<Arc<Releases>, Error> {
+        let namespace = live(namespace);
+        let kept = self.kept::<Releases>(&namespace, KIND, workflow).await?;
+        Ok(self.learn(run::lane(&namespace, workflow), kept.content))
+    }
+
+    fn learn(&self, lane: String, releases: Releases) -> Arc<Releases> {
+        let releases = Arc::new(releases);
+        let read = self.store().ground().now.steady;
+        lock(&self.inner.releases.known).insert(lane, (read, releases.clone()));
+        releases
+    }
+
+    /// A draft is not taken in the live namespace before somebody has promoted it.
+    pub(crate) fn is_held_back(&self, lane: &str, offer: &Offer) -> bool {
+        if !offer.draft || lane.split('/').next().is_some_and(|name| live(name) != name) {
+            return false;
+        }
+        let known = lock(&self.inner.releases.known);
+        let release = known.get(lane).and_then(|(_, known)| known.find(&offer.release));
+        release.is_none_or(|release| release.draft)
+    }
+
+    /// Says what this process offers, and hears what is live. It is done by itself; whoever starts
+    /// runs right after an offer calls it first, so that they start on what was offered.
+    pub async fn announce(&self) -> Result<(), Error> {
+        for (lane, offer) in self.inner.dispatch.offers() {
+            let Some((namespace, workflow)) = lane.split_once('/') else { continue };
+            if live(namespace) != namespace {
+                continue;
+            }
+            let offered = Offered {
+                name: offer.release.clone(),
+                draft: offer.draft,
+                strict: offer.strict,
+                policy: offer.policy.clone(),
+            };
+            let now = self.store().ground().now.wall;
+            let rule = |known: &Releases| Ok(release::offer(known, &offered, now));
+            let releases = self.change_card((namespace, KIND, workflow), rule).await?;
+            self.learn(lane, releases);
+        }
+        Ok(())
+    }
+
+    /// All releases of the workflows of a namespace.
+    pub async fn releases(&self, namespace: &Namespace) -> Result<Vec<(String, Releases)>, Error> {
+        let mut query = CardQuery {
+            namespace: Some(live(namespace.as_str())),
+            kind: KIND.to_owned(),
+            after: None,
+            limit: limits::PAGE_ROWS_MAX,
+        };
+        let mut found = Vec::new();
+        loop {
+            let page = self.store().cards(&query).await?;
+            let is_full = page.len() == query.limit;
+            query.after = page.last().map(|card| (card.namespace.clone(), card.name.clone()));
+            for card in page {
+                found.push((card.name.clone(), read_card(&card)?));
+            }
+            if !is_full {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Makes a release live: new runs start on it.
+    pub async fn promote(
+        &self,
+        namespace: &Namespace,
+        workflow: &str,
+        release: &str,
+        (actor, reason): (&str, &str),
+    ) -> Result<Releases, Error> {
+        let now = self.store().ground().now.wall;
+        let rule = |known: &Releases| {
+            let promoted = release::promote(known, release, actor, reason, now);
+            promoted.map(Some).map_err(|_| unknown(workflow, release))
+        };
+        let name = live(namespace.as_str());
+        let promoted = self.change_card((&name, KIND, workflow), rule).await?;
+        self.learn(run::lane(&name, workflow), promoted.clone());
+        Ok(promoted)
+    }
+
+    /// Makes the release live again that was so before.
+    pub async fn roll_back(
+        &self,
+        namespace: &Namespace,
+        workflow: &str,
+        (actor, reason): (&str, &str),
+    ) -> Result<Releases, Error> {
+        let name = live(namespace.as_str());
+        let known = self.kept::<Releases>(&name, KIND, workflow).await?.content;
+        let before = release::before(&known).map(str::to_owned);
+        let before = before.ok_or_else(|| unknown(workflow, "before the live one"))?;
+        self.promote(namespace, workflow, &before, (actor, reason)).await
+    }
+
+    /// Lets a run go on with another release, by a person's word. Should its journal not fit, the
+    /// run pauses with the difference and sends nothing; it may be moved back.
+    pub async fn move_run(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        release: &str,
+        (actor, reason): (&str, &str),
+    ) -> Result<Run, Error> {
+        let run = self.run(namespace, id).await?;
+        let known = self.releases_of(namespace.as_str(), &run.workflow).await?;
+        if known.find(release).is_none() {
+            return Err(unknown(&run.workflow, release));
+        }
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let run = self.run(namespace, id).await?;
+            if run.release.as_deref() == Some(release) {
+                return Ok(run);
+            }
+            match self.commit_move(&run, release, actor, reason).await {
+                Ok(run) => return Ok(run),
+                Err(Stopped::Stale(_)) => {}
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the run kept changing"))
+    }
+
+    async fn commit_move(
+        &self,
+        run: &Run,
+        release: &str,
+        actor: &str,
+        reason: &str,
+    ) -> Result<Run, Stopped> {
+        let now = self.store().ground().now;
+        let moved = run::move_to(run, release, &now).map_err(Error::from)?;
+        let last = self.store().last_entry(run.number).await.map_err(Error::from)?;
+        let last = last.ok_or_else(|| Error::from(run::Refusal::Expired))?;
+        let mut ink = Ink::after(self, &run.namespace, run.number, &last);
+        let event = Event::Moved {
+            from: run.release.clone(),
+            to: release.to_owned(),
+            actor: actor.to_owned(),
+            reason: reason.to_owned(),
+        };
+        // A paused run stays so; its pause is told again, as the last word of its journal.
+        let paused = run.paused.as_ref().map(|pause| Event::Paused {
+            id: pause.id.clone(),
+            fault: semel_core::journal::Fault {
+                code: pause.code.clone(),
+                detail: pause.detail.clone(),
+                raised: pause.raised.clone(),
+                receipts: None,
+            },
+        });
+        for event in std::iter::once(event).chain(paused) {
+            ink.append(At::from(&now), event);
+        }
+        let mut writes = ink.take_waiting().await?;
+        writes.push(Write::run(&moved, &now));
+        self.commit(Batch { writes: writes.into() }).await?;
+        self.inner.dispatch.wake();
+        Ok(moved)
+    }
+
+    /// Moves due runs of releases that nobody offers to the live one, where this process offers
+    /// that and their journals fit. What cannot move waits, and says why.
+    pub async fn move_abandoned(&self) -> Result<usize, Error> {
+        let mut moved = 0;
+        for (lane, offer) in self.inner.dispatch.offers() {
+            let Some((namespace, workflow)) = lane.split_once('/') else { continue };
+            if live(namespace) != namespace {
+                continue;
+            }
+            let known = self.releases_of(namespace, workflow).await?;
+            if known.live.as_deref() != Some(offer.release.as_str()) {
+                continue;
+            }
+            let now = self.store().ground().now.wall;
+            let others = known.abandoned(now).filter(|release| release.name != offer.release);
+            for release in others.filter(|release| !release.draft) {
+                let lane = run::release_lane(namespace, workflow, Some(&release.name));
+                for run in self.store().due_runs(&lane, MOVES_MAX).await?.runs {
+                    moved += usize::from(self.move_or_strand(&run, &offer).await?);
+                }
+            }
+        }
+        Ok(moved)
+    }
+
+    async fn move_or_strand(&self, run: &Run, offer: &Offer) -> Result<bool, Error> {
+        let to = &offer.release;
+        let is_told = |why: &String| why.ends_with(&format!("(live: {to})"));
+        if run.stranded.as_ref().is_some_and(is_told) {
+            return Ok(false);
+        }
+        let why = if run.strict {
+            "nobody offers it, and the run is pinned".to_owned()
+        } else {
+            match self.fits(run, offer).await? {
+                Fit::NotNow => return Ok(false),
+                Fit::Fits => {
+                    let reason = "nobody offers its release";
+                    return match self.commit_move(run, to, "semel", reason).await {
+                        Ok(_) => Ok(true),
+                        Err(Stopped::Stale(_)) => Ok(false),
+                        Err(Stopped::Error(error)) if error.code() == Code::InProgress => Ok(false),
+                        Err(Stopped::Error(error)) => Err(error),
+                    };
+                }
+                Fit::Differs(why) => format!("nobody offers it, and it cannot move: {why}"),
+            }
+        };
+        if let Some(stranded) = run::strand(run, &format!("{why} (live: {to})")) {
+            let now = self.store().ground().now;
+            let told = self.commit(Write::run(&stranded, &now).into()).await;
+            if told.is_ok() {
+                tracing::warn!(run = %run.id, %why, "the run waits for its release");
+            }
+        }
+        Ok(false)
+    }
+
+    /// Replays a run with other code, touching nothing.
+    async fn fits(&self, run: &Run, offer: &Offer) -> Result<Fit, Error> {
+        let entries = self.journal(run).await?;
+        let last = entries.last().expect("a started run has an entry");
+        let ink = Ink::after(self, &run.namespace, run.number, last);
+        let taken = Taken {
+            run: run.clone(),
+            fence: run.fence,
+            inbox: Vec::new(),
+            waits: run.waits.clone(),
+            ink,
+        };
+        let mut driver = Driver::new(self, Some(offer.body.clone()), Held::new(), taken);
+        match driver.replay(entries).await {
+            Ok(()) => {}
+            Err(Halt::Failed(error)) => return Err(error),
+            Err(Halt::Lost | Halt::NeedsCode) => return Ok(Fit::NotNow),
+            Err(Halt::Pause { fault, .. }) => {
+                let detail: Vec<&str> = fault.detail.lines().collect();
+                return Ok(Fit::Differs(detail.join("; ")));
+            }
+        }
+        for what in driver.open_effects.clone().into_values() {
+            let effect = match load_effect(self, &address(run, &what)).await {
+                Ok(effect) => effect,
+                Err(Halt::Failed(error)) => return Err(error),
+                Err(_) => return Ok(Fit::NotNow),
+            };
+            let now = self.store().ground().now;
+            if effect.is_some_and(|effect| effect.state(&now) == State::Pending) {
+                return Ok(Fit::NotNow);
+            }
+        }
+        Ok(Fit::Fits)
+    }
+}
+
+/// The namespace of which this one is the draft twin; another one itself.
+fn live(namespace: &str) -> String {
+    let known = Namespace::stored(namespace).unwrap_or_default();
+    known.live().as_str().to_owned()
+}
+
+fn unknown(workflow: &str, release: &str) -> Error {
+    Error::new(Code::ReleaseUnknown, format!("{workflow} has no release {release}"))
+}

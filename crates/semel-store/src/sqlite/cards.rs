@@ -1,0 +1,190 @@
+//! Cards as rows: the statements, all of them with bound parameters only.
+
+use async_trait::async_trait;
+use rusqlite::{Connection, Row as SqlRow, ToSql, params};
+use semel_core::time::Wall;
+
+use super::Sqlite;
+use super::reader::ReadError;
+use super::run_rows::sql_limit;
+use crate::cards::{CardKey, Stretch};
+use crate::{Card, CardAudit, CardQuery, Cards, StoreError};
+
+/// The format that brought cards, the queues of runs and the mark of held effects.
+pub(super) const CARDS_FORMAT: i64 = 4;
+
+#[async_trait]
+impl Cards for Sqlite {
+    async fn card(
+        &self,
+        namespace: &str,
+        kind: &str,
+        name: &str,
+    ) -> Result<Option<Card>, StoreError> {
+        let key = (namespace.to_owned(), kind.to_owned(), name.to_owned());
+        self.read_since(CARDS_FORMAT, move |connection| card(connection, &key)).await
+    }
+
+    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+        let query = query.clone();
+        self.read_since(CARDS_FORMAT, move |connection| list(connection, &query)).await
+    }
+
+    async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {
+        let (now, kind) = (self.shared.now().wall, kind.to_owned());
+        self.read_since(CARDS_FORMAT, move |connection| due(connection, &kind, now, limit)).await
+    }
+}
+
+const INSERT: &str = "INSERT INTO cards (namespace, kind, name, version, due_at, sum, record) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING";
+
+const UPDATE: &str = "UPDATE cards SET version = ?4, due_at = ?5, sum = ?6, record = ?7 \
+     WHERE namespace = ?1 AND kind = ?2 AND name = ?3 AND version = ?4 - 1";
+
+const REMOVE: &str =
+    "DELETE FROM cards WHERE namespace = ?1 AND kind = ?2 AND name = ?3 AND version = ?4";
+
+/// Writes a card if its guard holds; says whether it did.
+pub(super) fn write(connection: &Connection, card: &Card) -> rusqlite::Result<bool> {
+    let Card { namespace, kind, name, version, due, record } = card;
+    let text = if *version == 1 { INSERT } else { UPDATE };
+    let due = due.map(|due| due.0);
+    let mut statement = connection.prepare_cached(text)?;
+    let changed =
+        statement.execute(params![namespace, kind, name, version, due, card.sum(), record])?;
+    Ok(changed == 1)
+}
+
+/// Removes a card if it is at this version; says whether it was.
+pub(super) fn remove(
+    connection: &Connection,
+    (namespace, kind, name): (&str, &str, &str),
+    version: u64,
+) -> rusqlite::Result<bool> {
+    let mut statement = connection.prepare_cached(REMOVE)?;
+    Ok(statement.execute(params![namespace, kind, name, version])? == 1)
+}
+
+/// Whether this very card is there. Its checksum is over all of it, but short.
+pub(super) fn has(connection: &Connection, card: &Card) -> rusqlite::Result<bool> {
+    let text = "SELECT 1 FROM cards WHERE namespace = ?1 AND kind = ?2 AND name = ?3 \
+         AND version = ?4 AND sum = ?5 AND record = ?6";
+    let Card { namespace, kind, name, version, due: _, record } = card;
+    let mut statement = connection.prepare_cached(text)?;
+    statement.exists(params![namespace, kind, name, version, card.sum(), record])
+}
+
+pub(super) fn is_there(
+    connection: &Connection,
+    (namespace, kind, name): (&str, &str, &str),
+) -> rusqlite::Result<bool> {
+    let text = "SELECT 1 FROM cards WHERE namespace = ?1 AND kind = ?2 AND name = ?3";
+    connection.prepare_cached(text)?.exists([namespace, kind, name])
+}
+
+const CARD: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
+     WHERE namespace = ?1 AND kind = ?2 AND name = ?3";
+
+fn card(
+    connection: &Connection,
+    (namespace, kind, name): &CardKey,
+) -> Result<Option<Card>, ReadError> {
+    Ok(found(connection, CARD, &[namespace, kind, name])?.pop())
+}
+
+const ALL: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
+     INDEXED BY cards_kind WHERE kind = ?1 ORDER BY namespace, name LIMIT ?2";
+
+const ALL_AFTER: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
+     INDEXED BY cards_kind WHERE kind = ?1 AND (namespace, name) > (?3, ?4) \
+     ORDER BY namespace, name LIMIT ?2";
+
+const OF_NAMESPACE: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
+     WHERE kind = ?1 AND namespace = ?3 ORDER BY name LIMIT ?2";
+
+const OF_NAMESPACE_AFTER: &str = "SELECT namespace, kind, name, version, due_at, record, sum \
+     FROM cards WHERE kind = ?1 AND namespace = ?3 AND name > ?4 ORDER BY name LIMIT ?2";
+
+fn list(connection: &Connection, query: &CardQuery) -> Result<Vec<Card>, ReadError> {
+    let (kind, limit) = (&query.kind, &sql_limit(query.limit));
+    match query.stretch() {
+        Stretch::Everything => found(connection, ALL, &[kind, limit]),
+        Stretch::EverythingAfter(namespace, name) => {
+            found(connection, ALL_AFTER, &[kind, limit, &namespace, &name])
+        }
+        Stretch::Namespace(namespace) => {
+            found(connection, OF_NAMESPACE, &[kind, limit, &namespace])
+        }
+        Stretch::NamespaceAfter(namespace, name) => {
+            found(connection, OF_NAMESPACE_AFTER, &[kind, limit, &namespace, &name])
+        }
+        Stretch::Nothing => Ok(Vec::new()),
+    }
+}
+
+const DUE: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
+     INDEXED BY cards_due WHERE kind = ?1 AND due_at IS NOT NULL AND due_at <= ?2 \
+     ORDER BY due_at, namespace, name LIMIT ?3";
+
+fn due(
+    connection: &Connection,
+    kind: &str,
+    now: Wall,
+    limit: usize,
+) -> Result<Vec<Card>, ReadError> {
+    found(connection, DUE, &[&kind, &now.0, &sql_limit(limit)])
+}
+
+fn found(
+    connection: &Connection,
+    text: &str,
+    asked: &[&dyn ToSql],
+) -> Result<Vec<Card>, ReadError> {
+    let mut statement = connection.prepare_cached(text)?;
+    let mut rows = statement.query(asked)?;
+    let mut cards = Vec::new();
+    while let Some(row) = rows.next()? {
+        cards.push(read(row)?);
+    }
+    Ok(cards)
+}
+
+fn read(row: &SqlRow<'_>) -> Result<Card, ReadError> {
+    let card = Card {
+        namespace: row.get("namespace")?,
+        kind: row.get("kind")?,
+        name: row.get("name")?,
+        version: row.get("version")?,
+        due: row.get::<_, Option<i64>>("due_at")?.map(Wall),
+        record: row.get("record")?,
+    };
+    Ok(card.checked(row.get("sum")?)?)
+}
+
+const AUDIT: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
+     ORDER BY namespace, kind, name LIMIT ?1";
+
+const AUDIT_AFTER: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
+     WHERE (namespace, kind, name) > (?2, ?3, ?4) ORDER BY namespace, kind, name LIMIT ?1";
+
+/// Reads cards in order and compares each with its checksum.
+pub(super) fn audit(
+    connection: &Connection,
+    after: Option<&CardKey>,
+    limit: usize,
+) -> Result<CardAudit, ReadError> {
+    let limit = sql_limit(limit);
+    let (text, asked): (_, Vec<&dyn ToSql>) = match after {
+        None => (AUDIT, vec![&limit]),
+        Some((namespace, kind, name)) => (AUDIT_AFTER, vec![&limit, namespace, kind, name]),
+    };
+    let mut statement = connection.prepare_cached(text)?;
+    let mut rows = statement.query(&*asked)?;
+    let mut audit = CardAudit::default();
+    while let Some(row) = rows.next()? {
+        let key = (row.get("namespace")?, row.get("kind")?, row.get("name")?);
+        audit.take(key, read(row).map_err(StoreError::from))?;
+    }
+    Ok(audit)
+}
