@@ -438,6 +438,8 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 0)]
         finished: u32,
     },
+    /// What the runs of quiet namespaces feel of one with a hundred times their load
+    Fairness,
     /// Steps and effects a second from Python; runs `python3 -m semel bench python`
     Python {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]

@@ -62,10 +62,15 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         Command::Verify => verify::run(&place, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
         Command::Migrate => migrate::run(&place, printer).await,
+        Command::Bench(Bench::Fairness) => {
+            let named = args.store_is_named.then_some(place.store.as_str());
+            bench::fairness(printer, named).await
+        }
         Command::Bench(bench) if args.store_is_named && place.store.starts_with("postgres") => {
             let (kind, steps) = match bench {
                 Bench::Ledger => (bench::postgres::Kind::Ledger, 0),
                 Bench::Runs { steps, .. } => (bench::postgres::Kind::Runs, steps),
+                Bench::Fairness => unreachable!("it was measured above"),
                 Bench::Python { .. } => unreachable!("Python measures itself"),
             };
             bench::postgres::measure_all(printer, &place.store, kind, steps).await

@@ -1,11 +1,13 @@
 //! Benchmarks: what Semel does a second, beside what the bare disk allows in the same run.
 
+mod fairness;
 mod ledger;
 mod place;
 pub(crate) mod postgres;
 mod raw;
 mod runs;
 
+pub(crate) use fairness::fairness;
 pub(crate) use ledger::{ledger, worker};
 pub use place::Place;
 pub(crate) use runs::runs;
