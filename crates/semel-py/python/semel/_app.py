@@ -78,12 +78,24 @@ class Semel(App):
         self,
         workflows: Iterable[Workflow[..., Any]] = (),
         effects: Iterable[Effect[..., Any]] = (),
-        **options: Any,
+        *,
+        release: str | None = None,
+        draft: bool = False,
+        lease: Duration | None = None,
+        patience: Duration = "30s",
     ) -> Worker:
-        """A `Worker` on this ledger, with the options of that: `draft=True`, `release="r2"`…"""
+        """A `Worker` on this ledger."""
         from ._worker import Worker
 
-        return Worker(self, workflows, effects, **options)
+        return Worker(
+            self,
+            workflows,
+            effects,
+            release=release,
+            draft=draft,
+            lease=lease,
+            patience=patience,
+        )
 
     @overload
     def start(
