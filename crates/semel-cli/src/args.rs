@@ -2,9 +2,7 @@
 
 mod schedules;
 
-pub(crate) use schedules::{
-    ScheduleLs, ScheduleName, SchedulePause, SchedulePut, ScheduleShow, Schedules,
-};
+pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
 
 use std::ffi::OsString;
 use std::path::PathBuf;

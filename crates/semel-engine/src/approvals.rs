@@ -2,7 +2,7 @@
 
 use semel_core::code::Code;
 use semel_core::effect::approve::{self, Judged};
-use semel_core::effect::{Person, Refusal, State};
+use semel_core::effect::{Person, Refusal};
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::{Answer, Effect, Judgement};
@@ -47,11 +47,11 @@ impl Engine {
         Err(Error::new(Code::StoreBusy, "the effect kept changing"))
     }
 
-    /// Effects that wait for a person, newest first. A page may have fewer than asked for and still
-    /// not be the last: `next` says.
+    /// Effects that wait for a person, newest first. Those whose time is over and that nobody has
+    /// written down yet are left out, so a page may have fewer than asked for: `next` says.
     pub async fn held(&self, query: &Query) -> Result<Page, Error> {
-        let planned = Query { state: Some(State::Planned), ..query.clone() };
-        let mut page = self.list(&planned).await?;
+        let held = Query { state: None, held: true, ..query.clone() };
+        let mut page = self.list(&held).await?;
         let now = self.store().ground().now;
         page.effects.retain(|effect| effect.is_held(&now));
         Ok(page)

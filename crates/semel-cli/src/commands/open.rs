@@ -53,9 +53,14 @@ impl Place {
         Ok(Engine::on(&self.open_existing().await?, "semel")?)
     }
 
-    /// Everything, to work. People are told where the environment says.
+    /// Everything, to work.
     pub(crate) async fn semel(&self) -> Result<Semel, Failed> {
-        let semel = Semel::open(&self.store).await?.namespace(&self.namespace)?;
+        Ok(Semel::open(&self.store).await?.namespace(&self.namespace)?)
+    }
+
+    /// Everything, for a worker: it also tells people, where the environment says how.
+    pub(crate) async fn worker(&self) -> Result<Semel, Failed> {
+        let semel = self.semel().await?;
         if let Some(notifier) = notifier()? {
             semel.notify(notifier)?;
         }

@@ -102,7 +102,7 @@ pub(crate) async fn run(place: &Place, options: &Options, printer: &Printer) -> 
     let client = client.map_err(|error| Failed::internal(error.to_string()))?;
     let semel = match options.protection {
         Protection::Unprotected => None,
-        _ => Some(place.semel().await?),
+        _ => Some(place.worker().await?),
     };
     let worker = Arc::new(Worker { client, semel, options: options.clone() });
     if let Some(gate) = &options.gate {

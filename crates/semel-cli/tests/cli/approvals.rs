@@ -1,12 +1,14 @@
 //! `semel approvals`: what waits for a person, what they see, and what they decide.
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::time::Duration;
 
 use semel::{Approval, Code, Error, Failure, NativeKey};
 use serde_json::{Value, json};
 
 use crate::assert_plain;
-use crate::common::{Ended, World, run, semel};
+use crate::common::{Ended, World, run, semel, until};
 
 impl World {
     /// Calls an effect that a person has to approve.
@@ -176,4 +178,56 @@ fn two_processes_that_decide_at_once_agree() {
         });
         assert_eq!(told[0], told[1]);
     }
+}
+
+/// One request, answered with 200.
+fn take_request(listener: &TcpListener) -> String {
+    listener.set_nonblocking(true).expect("a socket");
+    let mut stream = until("somebody is told", || listener.accept().ok()).0;
+    stream.set_nonblocking(false).expect("a socket");
+    let mut told = String::new();
+    while !told.contains("\"namespace\"") {
+        let mut bytes = [0; 8_192];
+        let count = stream.read(&mut bytes).expect("a request");
+        told.push_str(std::str::from_utf8(&bytes[..count]).expect("text"));
+    }
+    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").expect("an answer");
+    told
+}
+
+#[test]
+fn req_a6_a_worker_tells_whom_the_environment_names() {
+    let world = World::held("k");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}/hook", listener.local_addr().expect("an address"));
+    let (store, gate) =
+        (format!("sqlite:{}", world.store().display()), world.dir.path().join("gate"));
+    let mut worker = semel();
+    worker.args(["--store", &store, "demo-worker", "--protection", "native_key"]);
+    worker.args(["--crm", &world.crm.url, "t-1", "--gate"]).arg(&gate);
+    worker.env("SEMEL_NOTIFY", address).env("SEMEL_NOTIFY_SECRET", "whsec_c2VjcmV0");
+    let mut worker = worker.stdout(std::process::Stdio::null()).spawn().expect("a worker");
+    let told = take_request(&listener);
+    for part in ["POST /hook", "webhook-signature: v1,", "semel approvals show 'mail/k'"] {
+        assert!(told.contains(part), "{part} is missing in {told}");
+    }
+    let done = ["effects", "ls", "--action", "semel.notify", "--state", "done", "--json"];
+    until("it is on record", || {
+        let items = world.semel(&done).expect(0).json()["items"].clone();
+        (items.as_array().map(Vec::len) == Some(1)).then_some(())
+    });
+    std::fs::write(&gate, "").expect("a file");
+    assert!(worker.wait().expect("it ends").success());
+}
+
+#[test]
+fn an_address_that_cannot_be_told_is_refused_and_not_shown() {
+    let world = World::held("k");
+    let store = format!("sqlite:{}", world.store().display());
+    let args = ["--store", &store, "demo-worker", "--protection", "native_key", "--crm"];
+    let mut worker = semel();
+    worker.args(args).args([&world.crm.url, "t-1"]).env("SEMEL_NOTIFY", "smtp://ann:hush@mail/");
+    let refused = run(&mut worker).expect(2);
+    assert!(refused.stderr.contains("no address to notify"), "{refused:?}");
+    assert!(!format!("{refused:?}").contains("hush"), "{refused:?}");
 }

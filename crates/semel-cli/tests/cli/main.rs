@@ -15,6 +15,7 @@ mod quarantine;
 mod refusals;
 mod run_checks;
 mod runs;
+mod schedules;
 mod shows;
 mod stages;
 mod steering;

@@ -1,5 +1,6 @@
 //! `begin`: may somebody send? A permit buys at most one send.
 
+use super::hold::{failed, held_back, hold, question};
 use super::{Refusal, State, Why, approve, short};
 use crate::contract::Declared;
 use crate::derive;
@@ -175,27 +176,6 @@ fn done(effect: &Effect) -> Result<Decision, Refusal> {
     }
 }
 
-/// A denial is told for what it is. Silence is written down first: told once, it stands, whatever
-/// becomes of the clock.
-fn failed(effect: &Effect, now: &Moment) -> Result<Decision, Refusal> {
-    if let Some(expired) = approve::expire(effect, now) {
-        return Ok(Decision::Hold(Box::new(expired)));
-    }
-    match effect.denial(now) {
-        Some(judgement) => Err(Refusal::Judged(judgement)),
-        None => Ok(Decision::Failed(effect.failure().unwrap_or_default().to_owned())),
-    }
-}
-
-/// What a caller is told while a person has not said yes.
-fn held_back(effect: &Effect, now: &Moment) -> Refusal {
-    if let Some(judgement) = effect.denial(now) {
-        return Refusal::Judged(judgement);
-    }
-    let expires = effect.approval.as_ref().and_then(|approval| approval.expires);
-    Refusal::Held { retry_after_ms: expires.map(|at| at.remaining_ms(now)) }
-}
-
 pub(super) fn fresh(ask: &Begin, ground: &Ground) -> Effect {
     let mut effect = Effect::new(&ask.address, &ground.now);
     effect.workflow.clone_from(&ask.workflow);
@@ -256,38 +236,6 @@ fn start(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Decision, Refu
         | Contract::Conditional
         | Contract::Harmless => arm(effect, plan, Kind::Send, Some(ground.now.wall), ask, ground),
     }
-}
-
-/// Nothing is sent that a person has to approve and has not. Once asked, everybody is held, and a
-/// caller whose terms make it something else than what was approved asks anew.
-fn hold(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Option<Decision>, Refusal> {
-    let now = &ground.now;
-    let Some(asked) = question(effect, ask)? else { return Ok(None) };
-    let plan = plan(effect, ask)?;
-    if effect.is_approved(&plan) {
-        return Ok(None);
-    }
-    if effect.is_held(now) && effect.asks_for(&plan) {
-        return Err(held_back(effect, now));
-    }
-    Ok(Some(Decision::Hold(Box::new(approve::held(effect, plan, &asked, now)))))
-}
-
-/// What a person is to be asked, if anything. An effect that somebody asked about stays one to ask
-/// about, and one that is sent never becomes a mere question.
-pub(super) fn question(effect: &Effect, ask: &Begin) -> Result<Option<approve::Ask>, Refusal> {
-    let asked = match (&effect.approval, &ask.approval) {
-        (None, None) => return Ok(None),
-        (Some(before), None) => approve::Ask::from(before),
-        (None, Some(asked)) => asked.clone(),
-        (Some(before), Some(asked)) => asked.clone().no_weaker_than(before),
-    };
-    let was_only = effect.approval.as_ref().is_some_and(|approval| approval.only);
-    if effect.plan.is_some() && was_only != asked.only {
-        return Err(Refusal::InputChanged);
-    }
-    asked.check()?;
-    Ok(Some(asked))
 }
 
 /// In a quarantine the first `begin` of a key assumes an attempt that the store has forgotten, and

@@ -1,6 +1,7 @@
 //! `intend`: an intent that somebody wrote down, to be acted on later by whoever brings the code.
 
-use super::begin::{fresh, plan, question};
+use super::begin::{fresh, plan};
+use super::hold::question;
 use super::{Begin, Ground, Refusal, State, approve};
 use crate::record::Effect;
 

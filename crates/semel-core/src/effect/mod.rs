@@ -4,6 +4,7 @@
 pub mod approve;
 mod begin;
 mod decide;
+mod hold;
 mod intend;
 mod settle;
 mod sweep;

@@ -17,6 +17,18 @@ use super::world::{World, play};
 /// One story: the first life dies at the first point, the second at the second, and so on.
 /// Returns at how many points each life could have died.
 fn story(flow: Flow, deaths: &[u32], applied: RangeInclusive<usize>) -> Vec<u32> {
+    story_to(flow, deaths, applied, Plot { end: State::Done, cancels: false })
+}
+
+/// How a story goes.
+#[derive(Clone, Copy)]
+struct Plot {
+    end: State,
+    /// Somebody cancels the run as soon as it waits for a word.
+    cancels: bool,
+}
+
+fn story_to(flow: Flow, deaths: &[u32], applied: RangeInclusive<usize>, plot: Plot) -> Vec<u32> {
     play(async {
         let world = World::new();
         let mut points = Vec::new();
@@ -33,7 +45,11 @@ fn story(flow: Flow, deaths: &[u32], applied: RangeInclusive<usize>) -> Vec<u32>
                 if process.life.is_dead() {
                     break false;
                 }
-                help(&world).await;
+                if plot.cancels {
+                    cancel_waiting(&world).await;
+                } else {
+                    help(&world).await;
+                }
                 world.clock.advance_ms(1_000);
                 if world.clock_s() > 2_000 {
                     let (names, row) = (world.names().await, world.row().await);
@@ -45,7 +61,7 @@ fn story(flow: Flow, deaths: &[u32], applied: RangeInclusive<usize>) -> Vec<u32>
                 break;
             }
         }
-        world.check(State::Done).await;
+        world.check(plot.end).await;
         assert!(applied.contains(&world.there.applied().0), "{deaths:?}");
         points
     })
@@ -63,9 +79,9 @@ pub(crate) async fn help(world: &World) {
             // Refused after an attempt of which nobody knows: that is no proof for the first.
             On::Effect { key, .. } if is_held(world, key).await => answer(world, key).await,
             On::Effect { key, .. } => settle(world, &address(key)).await,
-            On::Timer | On::Retry | On::Slot(_) | On::Child(_) | On::Entity(_) => {
-                panic!("a timer without a time")
-            }
+            On::Timer | On::Retry => panic!("a timer without a time"),
+            // Whoever has it lets it go by itself.
+            On::Slot(_) | On::Child(_) | On::Entity(_) => {}
         }
     }
 }
@@ -101,17 +117,28 @@ pub(crate) async fn settle(world: &World, address: &Address) {
     }
 }
 
+async fn cancel_waiting(world: &World) {
+    let waits = world.row().await.map(|run| run.waits).unwrap_or_default();
+    if waits.iter().any(|wait| matches!(wait.on, On::Signal(_))) {
+        let namespace = semel_core::key::Namespace::default();
+        let id = super::world::run_id();
+        let cancelled = world.outside.cancel_run(&namespace, &id, "ann", "changed my mind").await;
+        cancelled.expect("a run that waits can be cancelled");
+    }
+}
+
 /// Every single point, and every pair. Returns how many of each were played.
-fn every_point(flow: Flow, applied: RangeInclusive<usize>, pairs: bool) -> (u32, u32) {
-    let clean = story(flow, &[], applied.clone())[0];
+fn every_point(flow: Flow, applied: RangeInclusive<usize>, pairs: bool, plot: Plot) -> (u32, u32) {
+    let clean = story_to(flow, &[], applied.clone(), plot)[0];
     let mut pair_count = 0;
     for first in 1..=clean {
-        let second_life = story(flow, &[first], applied.clone()).get(1).copied().unwrap_or(0);
+        let lives = story_to(flow, &[first], applied.clone(), plot);
+        let second_life = lives.get(1).copied().unwrap_or(0);
         if !pairs {
             continue;
         }
         for second in 1..=second_life {
-            story(flow, &[first, second], applied.clone());
+            story_to(flow, &[first, second], applied.clone(), plot);
             pair_count += 1;
         }
     }
@@ -120,9 +147,13 @@ fn every_point(flow: Flow, applied: RangeInclusive<usize>, pairs: bool) -> (u32,
 
 /// `want`: how many points there are, and at least how many pairs; those depend a little on the
 /// order in which sleepers of one moment wake.
-#[expect(clippy::print_stderr, reason = "how much was played is the result")]
 fn check(flow: Flow, applied: RangeInclusive<usize>, pairs: bool, want: (u32, u32)) {
-    let (points, pair_count) = every_point(flow, applied, pairs);
+    check_to(flow, applied, pairs, want, Plot { end: State::Done, cancels: false });
+}
+
+#[expect(clippy::print_stderr, reason = "how much was played is the result")]
+fn check_to(flow: Flow, applied: RangeInclusive<usize>, pairs: bool, want: (u32, u32), plot: Plot) {
+    let (points, pair_count) = every_point(flow, applied, pairs, plot);
     eprintln!("{points} points and {pair_count} pairs of points");
     assert_eq!(points, want.0, "other points than before: look why, then write them down here");
     assert!(pair_count >= want.1, "only {pair_count} pairs");
@@ -178,6 +209,40 @@ fn req_r9_a_wait_in_vain_survives_two_deaths_at_every_two_points() {
 #[test]
 fn bug_dbos_ts_1206_each_signal_is_consumed_once_and_seen_alike_whatever_dies() {
     check(flows::two_words, 0..=0, true, (22, 300));
+}
+
+#[test]
+fn req_o4_a_saga_survives_a_death_at_every_point() {
+    // Both effects, and both undos, each once.
+    let plot = Plot { end: State::Failed, cancels: false };
+    check_to(flows::saga, 4..=4, false, (50, 0), plot);
+}
+
+#[test]
+fn slow_a_saga_survives_two_deaths_at_every_two_points() {
+    let plot = Plot { end: State::Failed, cancels: false };
+    check_to(flows::saga, 4..=4, true, (50, 1_500), plot);
+}
+
+#[test]
+fn a_cancelled_saga_survives_two_deaths_at_every_two_points() {
+    let plot = Plot { end: State::Cancelled, cancels: true };
+    check_to(flows::undoable_wait, 2..=2, true, (32, 650), plot);
+}
+
+#[test]
+fn children_survive_a_death_at_every_point() {
+    check(flows::parent, 2..=2, false, (64, 0));
+}
+
+#[test]
+fn req_c5_entities_survive_two_deaths_at_every_two_points() {
+    check(flows::entities, 0..=0, true, (24, 350));
+}
+
+#[test]
+fn req_a7_a_callback_survives_two_deaths_at_every_two_points() {
+    check(flows::agent, 1..=1, true, (22, 320));
 }
 
 #[test]

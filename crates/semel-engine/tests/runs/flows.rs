@@ -5,10 +5,12 @@ use futures_util::future::{BoxFuture, join_all, select_all};
 use futures_util::stream::{self, StreamExt};
 use semel_core::code::Code;
 use semel_core::json::Json;
+use semel_core::key::{Action, Key};
 use semel_core::record::Contract;
-use semel_engine::{Error, Exhausted, Port, Work};
+use semel_engine::{Error, Exhausted, Port, Start, Work, callback_signal};
 
 use super::kit::{AT_ONCE, Kit, NATIVE, PROBE, Sending, json, sleep, wait};
+use super::world::start;
 
 pub(crate) type Done = BoxFuture<'static, Result<Json, Error>>;
 
@@ -225,6 +227,94 @@ pub(crate) fn unsafe_race(port: Port, kit: Kit) -> Done {
         let slow = Sending::Slow(6_000);
         let effect = kit.effect(&port, "k-1", Contract::AtMostOnce, json("1"), slow);
         select_all([timer, effect]).await.0
+    }
+    .boxed()
+}
+
+/// Two effects that can be taken back, then a failure: both are.
+pub(crate) fn saga(port: Port, kit: Kit) -> Done {
+    async move {
+        let first = kit.undoable(&port, ("k-1", "u-1"), NATIVE, json(r#"{"n":1}"#)).await?;
+        let input = json(&format!(r#"{{"n":{}}}"#, first.text()));
+        let second = kit.undoable(&port, ("k-2", "u-2"), PROBE, input).await?;
+        kit.step(&port, "last", second.text()).await?;
+        Err(Error::new(Code::RunFailed, "nothing left to ship"))
+    }
+    .boxed()
+}
+
+/// One effect that can be taken back, then a wait that is cancelled.
+pub(crate) fn undoable_wait(port: Port, kit: Kit) -> Done {
+    async move {
+        kit.undoable(&port, ("k-1", "u-1"), NATIVE, json(r#"{"n":1}"#)).await?;
+        wait(&port, "word", None).await?;
+        kit.undoable(&port, ("k-2", "u-2"), PROBE, json(r#"{"n":2}"#)).await
+    }
+    .boxed()
+}
+
+/// What children do.
+pub(crate) fn child(port: Port, kit: Kit) -> Done {
+    async move {
+        let key = format!("child-{}", port.facts().key);
+        let receipt = kit.effect(&port, &key, NATIVE, json("1"), Sending::Quick).await?;
+        sleep(&port, 3_000).await?;
+        kit.step(&port, &format!("of {}", port.facts().key), receipt.text()).await
+    }
+    .boxed()
+}
+
+/// Two children at once, then a step.
+pub(crate) fn parent(port: Port, kit: Kit) -> Done {
+    async move {
+        let got = join_all([begin_child(&port, "1"), begin_child(&port, "2")]).await;
+        let got = got.into_iter().collect::<Result<Vec<Json>, Error>>()?;
+        kit.step(&port, "after", format!("{} {}", got[0].text(), got[1].text())).await
+    }
+    .boxed()
+}
+
+fn begin_child(port: &Port, key: &str) -> Done {
+    let ask = Start {
+        workflow: Action::new("child").expect("a name"),
+        key: Some(Key::from_text(key).expect("a key")),
+        ..start()
+    };
+    let (id, what) = (port.next_id("child"), format!("child child/{key}"));
+    let pending = port.command(id, what, Work::Child(Box::new(ask)));
+    async move { pending.await.map(|value| value.expect("a child has a result")) }.boxed()
+}
+
+/// An entity around a step, let go; another one that the end lets go.
+pub(crate) fn entities(port: Port, kit: Kit) -> Done {
+    async move {
+        let (first, fence) = enter(&port, "ticket:1").await?;
+        kit.step(&port, "one", fence.text()).await?;
+        let id = port.next_id("leave ticket:1");
+        let work = Work::Leave { entered: first.clone(), name: "ticket:1".into() };
+        port.command(id, format!("leave {first}"), work).await?;
+        let (_, fence) = enter(&port, "ticket:2").await?;
+        kit.step(&port, "two", fence.text()).await
+    }
+    .boxed()
+}
+
+async fn enter(port: &Port, name: &str) -> Result<(String, Json), Error> {
+    let id = port.next_id(&format!("entity {name}"));
+    let work = Work::Enter { name: name.to_owned() };
+    let fence = port.command(id.clone(), format!("entity {name}"), work).await?;
+    Ok((id, fence.expect("a grant has a fence")))
+}
+
+/// A token that is given away, and its answer.
+pub(crate) fn agent(port: Port, kit: Kit) -> Done {
+    async move {
+        let id = port.next_id("agent");
+        let token = port.command(id.clone(), "callback".to_owned(), Work::Callback).await?;
+        let token = token.expect("a callback has a token");
+        kit.effect(&port, "k-1", NATIVE, token, Sending::Quick).await?;
+        let report = wait(&port, &callback_signal(&id), None).await?.expect("no timeout");
+        kit.step(&port, "apply", report.text()).await
     }
     .boxed()
 }

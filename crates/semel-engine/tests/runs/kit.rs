@@ -18,7 +18,7 @@ use semel_core::limits;
 use semel_core::record::Contract;
 use semel_core::retry::Retry;
 use semel_engine::{
-    Call, Doer, Error, Exhausted, Intent, Looked, OnDoubt, Port, Sent, StepFault, Work,
+    Call, Doer, Error, Exhausted, Intent, Looked, OnDoubt, Port, Sent, StepFault, Undo, Work,
 };
 use semel_store::Store;
 
@@ -202,6 +202,29 @@ impl Kit {
         input: Json,
         sending: Sending,
     ) -> BoxFuture<'static, Result<Json, Error>> {
+        self.effect_with(port, key, contract, input, sending, None)
+    }
+
+    /// An effect that another one takes back, under this key and the same contract.
+    pub(crate) fn undoable(
+        &self,
+        port: &Port,
+        (key, undo): (&str, &str),
+        contract: Contract,
+        input: Json,
+    ) -> BoxFuture<'static, Result<Json, Error>> {
+        self.effect_with(port, key, contract, input, Sending::Quick, Some(undo))
+    }
+
+    fn effect_with(
+        &self,
+        port: &Port,
+        key: &str,
+        contract: Contract,
+        input: Json,
+        sending: Sending,
+        undo: Option<&str>,
+    ) -> BoxFuture<'static, Result<Json, Error>> {
         let address = address(key);
         let deadline_ms = match sending {
             Sending::Slow(ms) => 2 * ms + 20_000,
@@ -230,7 +253,12 @@ impl Kit {
         };
         let doer = self.doer(contract, sending);
         let what = format!("effect {address}");
-        let work = Work::Effect { call: Box::new(call), doer, on_doubt: OnDoubt::Wait, undo: None };
+        let undo = undo.map(|key| Undo {
+            call: Box::new(Call { address: crate::kit::address(key), ..call.clone() }),
+            doer: doer.clone(),
+            receipt_as: "receipt".to_owned(),
+        });
+        let work = Work::Effect { call: Box::new(call), doer, on_doubt: OnDoubt::Wait, undo };
         let pending = port.command(port.next_id("charge"), what, work);
         async move { pending.await.map(|receipt| receipt.expect("an effect has a receipt")) }
             .boxed()

@@ -13,8 +13,9 @@ use semel_core::limits;
 use semel_core::run::{Run, State};
 use semel_engine::{Engine, Error, Offer, Port, Signal, Signalled, Start};
 use semel_store::memory::Memory;
-use semel_store::{Clock, ManualClock, Runs, Store};
+use semel_store::{CardQuery, Cards, Clock, ManualClock, Runs, Store};
 
+use super::flows;
 use super::kit::{Flow, Kit, There, address, json};
 use super::life::Life;
 
@@ -50,6 +51,9 @@ impl World {
         let body = Arc::new(move |port: Port, _input: Json| flow(port, kit.clone()));
         let offer = Offer::new(body, "1");
         engine.offer("default", "flow", offer);
+        let kit = Kit { life: life.clone(), there: self.there.clone() };
+        let body = Arc::new(move |port: Port, _input: Json| flows::child(port, kit.clone()));
+        engine.offer("default", "child", Offer::new(body, "1"));
         Process { life, engine }
     }
 
@@ -168,12 +172,26 @@ impl World {
                     | Event::Fired { .. }
                     | Event::Received { .. }
                     | Event::TimedOut { .. }
+                    | Event::Child { .. }
+                    | Event::Entered { .. }
+                    | Event::Left { .. }
             );
             if answer {
                 assert!(answered.insert(event.id()), "answered twice: {events:#?}");
             }
         }
         self.check_effects(&events).await;
+        self.check_cards().await;
+    }
+
+    /// A run that has ended holds nothing that others wait for, and stands in no queue.
+    async fn check_cards(&self) {
+        for kind in ["entity", "gate"] {
+            let query = CardQuery { namespace: None, kind: kind.into(), after: None, limit: 100 };
+            for card in self.disk.cards(&query).await.expect("the disk can be read") {
+                assert!(!card.record.contains(&run_id()), "{card:?}");
+            }
+        }
     }
 
     /// Receipts in the journal are those of the ledger, and each happened once.

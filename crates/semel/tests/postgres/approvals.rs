@@ -49,12 +49,11 @@ async fn inv_i16_on_postgres_two_workers_two_answers_one_outcome() {
         assert_eq!(yes.judgement, no.judgement, "round {round}");
         assert!(yes.is_new != no.is_new, "round {round}: decided once");
         let result = run.result::<String>().await.map_err(|error| error.code());
-        match yes.judgement.answer {
-            Answer::Approved => {
-                assert_eq!((result, sent.load(Ordering::SeqCst)), (Ok("sent".to_owned()), 1))
-            }
-            _ => assert_eq!((result, sent.load(Ordering::SeqCst)), (Err(Code::ApprovalDenied), 0)),
-        }
+        let want = match yes.judgement.answer {
+            Answer::Approved => (Ok("sent".to_owned()), 1),
+            _ => (Err(Code::ApprovalDenied), 0),
+        };
+        assert_eq!((result, sent.load(Ordering::SeqCst)), want, "round {round}");
         let effect = two.find("publish", ["home"]).await.unwrap().unwrap();
         let now = two.engine().store().ground().now;
         assert_eq!(verify::check(&effect, &now), []);

@@ -201,3 +201,52 @@ async fn a_strictly_pinned_run_always_waits_for_its_release() {
     semel.worker().release("r1").workflow("w", code("r1")).start().unwrap();
     assert_eq!(run.result::<String>().await.unwrap(), "r1");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_a1_approved_after_fifty_restarts_and_two_promotions_it_is_sent_once_under_its_first_key()
+ {
+    let place = Place::new();
+    let sent = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let code = |sent: std::sync::Arc<std::sync::Mutex<Vec<String>>>| {
+        move |ctx: Context, ()| {
+            let sent = sent.clone();
+            async move {
+                let effect = ctx.effect("refund").key(["42"]).contract(NativeKey::hours(24));
+                effect
+                    .approval(semel::Approval::required())
+                    .call(move |intent| {
+                        sent.lock().unwrap().push(intent.downstream_key().to_owned());
+                        async { Ok::<_, Failure>("re_1".to_owned()) }
+                    })
+                    .await
+            }
+        }
+    };
+    let semel = place.open().await;
+    semel.worker().release("r1").workflow("w", code(sent.clone())).start().unwrap();
+    semel.engine().turn().await.unwrap();
+    let run = start(&semel, "1").await;
+    let id = run.id().to_owned();
+    let held = semel.find("refund", ["42"]).await.unwrap().unwrap();
+    let first_key = held.plan.unwrap().downstream_key;
+    drop((run, semel));
+    for restart in 0..50 {
+        let semel = place.open().await;
+        let release = ["r1", "r2", "r3"][restart / 17];
+        semel.worker().release(release).workflow("w", code(sent.clone())).start().unwrap();
+        semel.engine().turn().await.unwrap();
+    }
+    let semel = place.open().await;
+    semel.worker().release("r3").workflow("w", code(sent.clone())).start().unwrap();
+    semel.engine().turn().await.unwrap();
+    let live = &semel.engine().releases(&Namespace::default()).await.unwrap()[0].1;
+    assert_eq!((live.live.as_deref(), live.promotions.len()), (Some("r3"), 3));
+    forget(&semel, "r1").await;
+    let asked = semel.approvals().find("refund", ["42"]).await.unwrap();
+    assert!(asked.approve("ann", "fine").await.unwrap().is_new);
+    semel.engine().move_abandoned().await.unwrap();
+    let run = semel.run(&id);
+    assert_eq!(run.result::<String>().await.unwrap(), "re_1");
+    assert_eq!(release_of(&run).await.as_deref(), Some("r3"));
+    assert_eq!(*sent.lock().unwrap(), [first_key], "once, and the same key");
+}

@@ -49,7 +49,7 @@ pub(crate) async fn run(place: &Place, options: &Options, printer: &Printer) -> 
     };
     let lease = settings.lease;
     let semel = match Points::from_environment() {
-        None => place.semel().await?,
+        None => place.worker().await?,
         Some(points) => {
             let points = Arc::new(points);
             stand_between(&mut settings, &points).await?;
