@@ -75,13 +75,21 @@ def work(arguments: list[str]) -> int:
     parser.add_argument(
         "--draft", action="store_true", help="runs start by its name, in the draft twin"
     )
-    parser.add_argument("--reload", action="store_true", help="restart when a file changes")
+    parser.add_argument(
+        "--reload",
+        action="store_true",
+        help="restart when a file changes; runs under way go on with the new code",
+    )
     options = parser.parse_args(arguments)
     if not options.app.is_file():
         print(f"error: there is no file {options.app}", file=sys.stderr)
         return 3
     if options.reload:
-        return _reload([word for word in arguments if word != "--reload"], options.app)
+        words = [word for word in arguments if word != "--reload"]
+        # One name for all that is tried: runs of the code before the change go on with the new one
+        # at once, instead of waiting for a release that nobody offers any more.
+        named = [] if options.release else ["--release", "dev"]
+        return _reload([*words, *named], options.app)
     try:
         return _work(options)
     except SemelError as error:
