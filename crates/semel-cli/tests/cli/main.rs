@@ -5,6 +5,7 @@ mod checks;
 #[path = "../common/mod.rs"]
 mod common;
 mod decisions;
+mod family;
 mod follows;
 mod import;
 mod lists;
@@ -13,6 +14,7 @@ mod on_postgres;
 mod python;
 mod quarantine;
 mod refusals;
+mod releases;
 mod run_checks;
 mod runs;
 mod shows;

@@ -12,6 +12,7 @@ mod ink;
 mod keep;
 mod leave;
 mod live;
+mod look;
 mod port;
 mod releases;
 mod steer;
