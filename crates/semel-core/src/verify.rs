@@ -10,6 +10,10 @@ use crate::record::{Answer, Attempt, By, Effect, Kind, Outcome, Verdict};
 use crate::run::{How, On, Run, Wait};
 use crate::time::Moment;
 
+mod wakers;
+
+pub use wakers::{Waker, check_entity, check_gate, check_wait};
+
 /// A broken invariant: which one, and what was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
@@ -175,33 +179,6 @@ fn told_end(last: &Event) -> Option<How> {
         Ending::Failed(_) => How::Failed,
         Ending::Cancelled(_) => How::Cancelled,
     })
-}
-
-/// What would wake a run that waits.
-#[derive(Clone, Copy, Debug)]
-pub enum Waker<'a> {
-    /// The row of the effect that it waits for, where there is one.
-    Effect(Option<&'a Effect>),
-    /// How many signals of the name that it waits for have come and were not taken.
-    Signals(usize),
-}
-
-/// Checks that what a run waits for exists and will wake it. Not for a run that is due: it was
-/// woken, and nobody has taken it yet.
-pub fn check_wait(run: &Run, wait: &Wait, waker: &Waker<'_>) -> Option<Violation> {
-    let what = match waker {
-        Waker::Effect(None) => format!("it waits on {}, which the ledger does not have", wait.on),
-        Waker::Effect(Some(effect)) => {
-            let is_noted = effect.waiters.contains(&run.id);
-            if is_noted || wait.due.is_some() {
-                return None;
-            }
-            format!("it waits on {}, which will not wake it", wait.on)
-        }
-        Waker::Signals(0) => return None,
-        Waker::Signals(_) => format!("{} has come, but did not wake it", wait.on),
-    };
-    Some(Violation { invariant: "I14", what })
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod refusals;
 mod releases;
 mod run_checks;
 mod runs;
+mod shared_checks;
 mod shows;
 mod stages;
 mod steering;
