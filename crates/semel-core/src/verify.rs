@@ -1,6 +1,10 @@
 //! The invariants of one effect and of one run, as checks over their records. `semel verify` runs
 //! them on a live store, the tests after every step of every simulation.
 
+mod wakers;
+
+pub use wakers::{Waker, check_entity, check_gate, check_wait};
+
 use crate::derive;
 use crate::effect::State;
 use crate::effect::approve::digest_under;
@@ -9,10 +13,6 @@ use crate::limits;
 use crate::record::{Answer, Attempt, By, Effect, Kind, Outcome, Verdict};
 use crate::run::{How, On, Run, Wait};
 use crate::time::Moment;
-
-mod wakers;
-
-pub use wakers::{Waker, check_entity, check_gate, check_wait};
 
 /// A broken invariant: which one, and what was seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
