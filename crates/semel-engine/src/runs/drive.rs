@@ -66,7 +66,7 @@ pub(crate) enum Happened {
     /// A child was started, or was there.
     Child {
         id: String,
-        result: Result<Run, Error>,
+        result: Box<Result<Run, Error>>,
     },
     Durable,
     /// A timer may be due.

@@ -54,7 +54,7 @@ impl Driver {
 
     /// What this run has to take back, the last first: what its own attempts have done, whether or
     /// not its code has heard of it.
-    pub(crate) async fn to_undo(&mut self) -> Result<Vec<String>, Halt> {
+    pub(crate) async fn find_undoable(&mut self) -> Result<Vec<String>, Halt> {
         let unheard = self.open_effects.keys().filter(|id| self.undoables.contains_key(*id));
         let candidates: Vec<String> = self.applied.iter().chain(unheard).cloned().collect();
         let mut ids = Vec::new();

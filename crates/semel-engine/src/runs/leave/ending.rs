@@ -71,7 +71,7 @@ impl Driver {
                 self.end(How::Done, ending, Ok(value)).await.map(Some)
             }
             Err(error) => {
-                let ids = self.to_undo().await?;
+                let ids = self.find_undoable().await?;
                 if ids.is_empty() {
                     return self.end_failed(error).await.map(Some);
                 }
@@ -232,7 +232,7 @@ impl Driver {
             self.run.deadline = None;
             return self.commit_park(waits, writes).await;
         }
-        let ids = if self.asks_code { self.to_undo().await? } else { Vec::new() };
+        let ids = if self.asks_code { self.find_undoable().await? } else { Vec::new() };
         if ids.is_empty() {
             return self.end_cancelled().await.map(Some);
         }
