@@ -109,6 +109,7 @@ impl From<anyhow::Error> for Failed {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: one line for each code")]
 fn exit_code(code: Code) -> u8 {
     match code {
         Code::KeyInvalid
