@@ -194,7 +194,8 @@ impl Engine {
             }
             Decision::Doubt(effect) | Decision::Hold(effect) => {
                 self.write(&effect, ground).await?;
-                // The doubt or question is on record; what it means for this caller is decided upon that.
+                // The doubt or question is on record; what it means for this caller is decided
+                // upon that.
                 Err(Stopped::Stale(Some(effect)))
             }
         }

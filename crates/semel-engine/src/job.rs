@@ -1,6 +1,6 @@
-//! The engine's own job: it turns due ticks into runs and lapsed attempts into recorded doubt, wakes
-//! whoever can send or look, and sweeps what is past its retention. It decides nothing that a rule does not decide, and
-//! it sends nothing itself: handlers do.
+//! The engine's own job: it turns due ticks into runs and lapsed attempts into recorded doubt,
+//! wakes whoever can send or look, and sweeps what is past its retention. It decides nothing that a
+//! rule does not decide, and it sends nothing itself: handlers do.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, Weak};

@@ -129,7 +129,8 @@ pub enum Write {
     Touch { namespace: String, id: String, at: Steady },
     /// Keeps a large value for a run. It may be there already.
     Blob { namespace: String, digest: String, text: String, run: i64 },
-    /// At its first version the card must not exist, at a later one it must be at the version before.
+    /// At its first version the card must not exist, at a later one it must be at the version
+    /// before.
     Card(Card),
     /// Removes a card, which must be at this version.
     DropCard { namespace: String, kind: String, name: String, version: u64 },

@@ -85,8 +85,8 @@ impl Context {
     }
 
     /// Waits until this run alone may act on an entity, such as `ticket:42`, and holds it until it
-    /// leaves or ends, over restarts too. The key of an effect says whether it was done before; this
-    /// says who may act.
+    /// leaves or ends, over restarts too. The key of an effect says whether it was done before;
+    /// this says who may act.
     pub async fn entity(&self, name: &str) -> Result<Entity, Error> {
         check_delivery_name(name)?;
         let id = self.port.next_id(&format!("entity {name}"));

@@ -9,7 +9,8 @@ use crate::semel_in;
 fn to_format_2(world: &World) {
     let connection = rusqlite::Connection::open(world.store()).expect("the file");
     let back = "DROP TABLE cards; DROP INDEX runs_queue; ALTER TABLE runs DROP COLUMN queue; \
-         DROP INDEX effects_held; ALTER TABLE effects DROP COLUMN held; DROP TABLE returns; ALTER TABLE meta ADD COLUMN quarantine_opened INTEGER; \
+         DROP INDEX effects_held; ALTER TABLE effects DROP COLUMN held; DROP TABLE returns; \
+         ALTER TABLE meta ADD COLUMN quarantine_opened INTEGER; \
          ALTER TABLE meta ADD COLUMN quarantine_recovered INTEGER; PRAGMA user_version = 2";
     connection.execute_batch(back).expect("the older format");
 }

@@ -49,7 +49,8 @@ pub fn release_lane(namespace: &str, workflow: &str, release: Option<&str>) -> S
     }
 }
 
-/// What the runs of one workflow in one namespace are asked for by, as long as they have no release.
+/// What the runs of one workflow in one namespace are asked for by, as long as they have no
+/// release.
 pub fn lane(namespace: &str, workflow: &str) -> String {
     format!("{namespace}/{workflow}")
 }

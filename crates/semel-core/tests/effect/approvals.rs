@@ -329,7 +329,8 @@ fn what_nobody_asked_has_no_answer() {
     play("native_key", "begin\n receipt 1 7\n approve -> ! not_held");
     play(
         "native_key",
-        "begin ask\n failed -> failed\n approve -> ! not_held\n begin -> failed: seen at the provider",
+        "begin ask\n failed -> failed\n approve -> ! not_held\n \
+         begin -> failed: seen at the provider",
     );
     play("native_key", "begin ask\n done \"7\" -> done\n approve -> ! not_held");
     play("native_key", "begin expires=0s -> ! terms_invalid");

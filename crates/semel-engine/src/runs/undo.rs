@@ -11,6 +11,7 @@ use semel_core::json::Json;
 use semel_core::key::{Address, Namespace};
 use semel_core::limits;
 use semel_core::record::{Effect, Named};
+use semel_core::time::Moment;
 use semel_store::Write;
 
 use super::drive::{Driver, Halt, pause};
@@ -185,7 +186,7 @@ impl Engine {
         &self,
         undoes: &Named,
         namespace: &Namespace,
-        rule: impl Fn(&Effect, &semel_core::time::Moment) -> Result<Option<Effect>, effect::Refusal>,
+        rule: impl Fn(&Effect, &Moment) -> Result<Option<Effect>, effect::Refusal>,
     ) -> Result<(), Error> {
         let address = Address {
             namespace: namespace.clone(),

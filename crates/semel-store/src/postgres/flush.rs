@@ -38,7 +38,8 @@ const UPDATE_EFFECTS: &str = "UPDATE semel.effects AS e SET version = w.version,
      state = w.state, due_at = w.due_at, sweep_at = w.sweep_at, alarmed = w.alarmed, \
      held = w.held, sum = w.sum, record = w.record FROM unnest($1::bigint[], $2::bigint[], \
      $3::text[], $4::bigint[], $5::bigint[], $6::boolean[], $7::boolean[], $8::bigint[], \
-     $9::text[]) AS w(row, version, state, due_at, sweep_at, alarmed, held, sum, record) WHERE e.row = w.row";
+     $9::text[]) AS w(row, version, state, due_at, sweep_at, alarmed, held, sum, record) \
+     WHERE e.row = w.row";
 
 const DELETE_EFFECTS: &str = "DELETE FROM semel.effects AS e \
      USING unnest($1::text[], $2::text[], $3::text[], $4::bigint[]) \

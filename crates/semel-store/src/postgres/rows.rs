@@ -119,7 +119,8 @@ fn list_text(query: &Query) -> &'static str {
 const NAMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE namespace = $1 AND action = $2 AND key = $3) \
      SELECT row, generation, version, record, sum FROM few \
-     WHERE ($4::text IS NULL OR state = $4) AND row < $5 AND (alarmed OR NOT $7) AND (held OR NOT $8) \
+     WHERE ($4::text IS NULL OR state = $4) AND row < $5 AND (alarmed OR NOT $7) \
+     AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
 /// Rows that are in doubt, or were pending when they were written: few, whatever the history.

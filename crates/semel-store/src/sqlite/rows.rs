@@ -53,7 +53,8 @@ const INSERT: &str = "INSERT INTO effects (namespace, action, key, generation, v
      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
 
 const UPDATE: &str = "UPDATE effects SET version = ?5, state = ?6, due_at = ?7, sweep_at = ?8, \
-     alarmed = ?9, held = ?10, sum = ?11, record = ?12 WHERE namespace = ?1 AND action = ?2 AND key = ?3 \
+     alarmed = ?9, held = ?10, sum = ?11, record = ?12 \
+     WHERE namespace = ?1 AND action = ?2 AND key = ?3 \
      AND generation = ?4 AND version = ?5 - 1";
 
 const REMOVE: &str = "DELETE FROM effects WHERE namespace = ?1 AND action = ?2 AND key = ?3";

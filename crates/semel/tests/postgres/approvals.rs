@@ -51,7 +51,7 @@ async fn inv_i16_on_postgres_two_workers_two_answers_one_outcome() {
         let result = run.result::<String>().await.map_err(|error| error.code());
         match yes.judgement.answer {
             Answer::Approved => {
-                assert_eq!((result, sent.load(Ordering::SeqCst)), (Ok("sent".to_owned()), 1))
+                assert_eq!((result, sent.load(Ordering::SeqCst)), (Ok("sent".to_owned()), 1));
             }
             _ => assert_eq!((result, sent.load(Ordering::SeqCst)), (Err(Code::ApprovalDenied), 0)),
         }
