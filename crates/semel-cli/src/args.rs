@@ -1,7 +1,14 @@
 //! The command line.
 
+mod releases;
+mod runs;
 mod schedules;
 
+pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
+pub(crate) use runs::{
+    RunDecision, RunLs, RunMove, RunShow, RunSkip, RunStart, Runs, SignalCallback, SignalSend,
+    Signals,
+};
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
 
 use std::ffi::OsString;
@@ -59,6 +66,9 @@ pub(crate) enum Command {
     /// Send a run what it waits for
     #[command(subcommand)]
     Signals(Signals),
+    /// See which versions of a workflow's code there are, and which one new runs start on
+    #[command(subcommand)]
+    Releases(Releases),
     /// Start runs by the clock: one run per tick, for ever
     #[command(subcommand)]
     Schedules(Schedules),
@@ -115,91 +125,6 @@ pub(crate) struct Demo {
     pub(crate) keep: Option<PathBuf>,
 }
 
-#[derive(Debug, Subcommand)]
-pub(crate) enum Runs {
-    /// List runs, newest first
-    Ls(RunLs),
-    /// Show one run with all that happened in it
-    Show(RunShow),
-    /// Start a run, or attach to the one that its key started before
-    Start(RunStart),
-    /// Ask for the end of a run; what it has under way outside is settled first
-    Cancel(RunDecision),
-    /// Let a paused run try again what it could not do
-    Retry(RunDecision),
-    /// End a paused run as failed
-    Fail(RunDecision),
-    /// Give the step on which a run is paused its value
-    Skip(RunSkip),
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct RunLs {
-    #[arg(long)]
-    pub(crate) workflow: Option<String>,
-    /// ready, running, waiting, paused, cancelling, done, failed, cancelled or expired
-    #[arg(long)]
-    pub(crate) state: Option<String>,
-    /// The key, as `ls` and `show` print it
-    #[arg(long)]
-    pub(crate) key: Option<String>,
-    #[arg(long, default_value_t = 50)]
-    pub(crate) limit: usize,
-    /// Go on after this cursor, from `next` of the page before
-    #[arg(long)]
-    pub(crate) after: Option<i64>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct RunShow {
-    /// The id, or WORKFLOW/KEY
-    pub(crate) run: String,
-    /// Print what happens until the run ends or pauses; ends with 0, 1 or 4 like the run
-    #[arg(long)]
-    pub(crate) follow: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct RunStart {
-    pub(crate) workflow: String,
-    /// The stable name of what started it: the same key is the same run
-    #[arg(long)]
-    pub(crate) key: Option<String>,
-    /// What the workflow gets, as JSON
-    #[arg(long, value_name = "JSON", default_value = "null")]
-    pub(crate) input: String,
-    /// Read the input from a file, or from stdin (-)
-    #[arg(long, value_name = "FILE", conflicts_with = "input")]
-    pub(crate) input_file: Option<PathBuf>,
-    /// End the run by itself after this time, such as 1h
-    #[arg(long, value_name = "DURATION")]
-    pub(crate) deadline: Option<String>,
-    /// Wait for the end and print the result
-    #[arg(long)]
-    pub(crate) wait: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct RunDecision {
-    /// The id, or WORKFLOW/KEY
-    pub(crate) run: String,
-    #[command(flatten)]
-    pub(crate) operator: Operator,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct RunSkip {
-    /// The id, or WORKFLOW/KEY
-    pub(crate) run: String,
-    /// The step, as `show` prints it
-    pub(crate) step: String,
-    /// What the workflow gets instead, as JSON
-    #[arg(long, value_name = "JSON")]
-    pub(crate) value: String,
-    #[command(flatten)]
-    pub(crate) operator: Operator,
-}
-
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Operator {
     /// Why, for the record
@@ -208,25 +133,6 @@ pub(crate) struct Operator {
     /// Who decides
     #[arg(long, env = "USER")]
     pub(crate) actor: String,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Signals {
-    /// Put a signal into a run's inbox; it is kept until the run takes it
-    Send(SignalSend),
-}
-
-#[derive(Debug, ClapArgs)]
-pub(crate) struct SignalSend {
-    /// The id of the run, or WORKFLOW/KEY
-    pub(crate) run: String,
-    /// What the run waits for
-    pub(crate) name: String,
-    #[arg(long, value_name = "JSON", default_value = "null")]
-    pub(crate) payload: String,
-    /// Names the delivery: sent again under the same identity, it changes nothing
-    #[arg(long, value_name = "IDENTITY")]
-    pub(crate) id: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

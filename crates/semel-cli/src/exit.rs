@@ -59,6 +59,17 @@ impl Failed {
         Failed::from(error).hint(hint)
     }
 
+    /// A refusal about a callback: its sender knows a token, and nothing of runs.
+    pub(crate) fn about_callback(error: semel::Error) -> Failed {
+        let hint = match error.code() {
+            Code::NotFound => "check that the token is whole, and the store the one it came from",
+            Code::InputChanged => "nothing to do: the first answer stands",
+            Code::RunFinished => "nothing to do: its run has ended without this answer",
+            code => code.hint(),
+        };
+        Failed::from(error).hint(hint)
+    }
+
     /// A refusal about a schedule: the general hints speak of effects and runs.
     pub(crate) fn about_schedule(error: semel::Error) -> Failed {
         let hint = match error.code() {
@@ -98,6 +109,7 @@ impl From<anyhow::Error> for Failed {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table: one line for each code")]
 fn exit_code(code: Code) -> u8 {
     match code {
         Code::KeyInvalid

@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::limits;
 use crate::time::Wall;
 
+/// The kind of card that an entity is.
+pub const CARD: &str = "entity";
+
 /// What is known of one entity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entity {

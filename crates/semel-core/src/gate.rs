@@ -7,6 +7,9 @@ use serde_json::Value;
 use crate::json::Json;
 use crate::limits;
 
+/// The kind of card that a gate is.
+pub const CARD: &str = "gate";
+
 /// What an author declares of a workflow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Policy {

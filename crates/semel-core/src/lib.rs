@@ -27,6 +27,7 @@ pub mod run;
 pub mod schedule;
 pub mod verify;
 pub mod wire;
+pub mod wire_release;
 pub mod wire_run;
 pub mod wire_schedule;
 

@@ -1,6 +1,10 @@
 //! The invariants of one effect and of one run, as checks over their records. `semel verify` runs
 //! them on a live store, the tests after every step of every simulation.
 
+mod wakers;
+
+pub use wakers::{Waker, check_entity, check_gate, check_wait};
+
 use crate::derive;
 use crate::effect::State;
 use crate::effect::approve::digest_under;
@@ -175,33 +179,6 @@ fn told_end(last: &Event) -> Option<How> {
         Ending::Failed(_) => How::Failed,
         Ending::Cancelled(_) => How::Cancelled,
     })
-}
-
-/// What would wake a run that waits.
-#[derive(Clone, Copy, Debug)]
-pub enum Waker<'a> {
-    /// The row of the effect that it waits for, where there is one.
-    Effect(Option<&'a Effect>),
-    /// How many signals of the name that it waits for have come and were not taken.
-    Signals(usize),
-}
-
-/// Checks that what a run waits for exists and will wake it. Not for a run that is due: it was
-/// woken, and nobody has taken it yet.
-pub fn check_wait(run: &Run, wait: &Wait, waker: &Waker<'_>) -> Option<Violation> {
-    let what = match waker {
-        Waker::Effect(None) => format!("it waits on {}, which the ledger does not have", wait.on),
-        Waker::Effect(Some(effect)) => {
-            let is_noted = effect.waiters.contains(&run.id);
-            if is_noted || wait.due.is_some() {
-                return None;
-            }
-            format!("it waits on {}, which will not wake it", wait.on)
-        }
-        Waker::Signals(0) => return None,
-        Waker::Signals(_) => format!("{} has come, but did not wake it", wait.on),
-    };
-    Some(Violation { invariant: "I14", what })
 }
 
 #[cfg(test)]

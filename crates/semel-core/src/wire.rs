@@ -6,8 +6,8 @@ use crate::derive;
 use crate::effect::State;
 use crate::json::Json;
 use crate::record::{
-    Alarm, AlarmKind, Approval, Attempt, By, Contract, Decision, Effect, End, Kind, Outcome,
-    Verdict,
+    Alarm, AlarmKind, Approval, Attempt, By, Contract, Decision, Effect, End, Kind, Named, Outcome,
+    Undo, Verdict,
 };
 use crate::time::{Moment, Wall, format_duration_ms};
 
@@ -45,6 +45,12 @@ pub struct EffectView {
     pub replay_window: Option<String>,
     pub overdue: bool,
     pub disputed: bool,
+    /// The effect that this one takes back, as ACTION/KEY.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undoes: Option<String>,
+    /// What takes this effect back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<UndoView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approval: Option<ApprovalView>,
     pub attempts: Vec<AttemptView>,
@@ -84,6 +90,16 @@ pub struct AttemptView {
     pub doubted_at: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub key_not_used: bool,
+}
+
+/// The undo of an effect.
+#[derive(Clone, Debug, Serialize)]
+pub struct UndoView {
+    /// The effect that takes it back, as ACTION/KEY.
+    pub by: String,
+    /// Its receipt; without one the undo is under way or in doubt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Json>,
 }
 
 /// The question to a person, and its answer.
@@ -163,6 +179,8 @@ pub fn effect_view(effect: &Effect, now: &Moment) -> EffectView {
         replay_window: plan.map(|plan| format_duration_ms(plan.terms.window_ms)),
         overdue: effect.attempts.iter().any(|attempt| attempt.is_overdue(now)),
         disputed: effect.is_disputed(),
+        undoes: effect.undoes.as_ref().map(name_of),
+        undo: effect.undo.as_ref().map(undo_view),
         approval: effect.approval.as_ref().map(|approval| approval_view(approval, effect, now)),
         attempts: effect.attempts.iter().map(|attempt| attempt_view(attempt, now)).collect(),
         decisions: effect.decisions.iter().map(decision_view).collect(),
@@ -174,6 +192,14 @@ pub fn effect_view(effect: &Effect, now: &Moment) -> EffectView {
 pub fn rfc3339(wall: Wall) -> String {
     let timestamp = jiff::Timestamp::from_millisecond(wall.0);
     timestamp.map_or_else(|_| format!("{} ms", wall.0), |timestamp| timestamp.to_string())
+}
+
+fn undo_view(undo: &Undo) -> UndoView {
+    UndoView { by: name_of(&undo.by), receipt: undo.receipt.clone() }
+}
+
+fn name_of(named: &Named) -> String {
+    format!("{}/{}", named.action, named.key)
 }
 
 /// What is accepted, but should not stay so.

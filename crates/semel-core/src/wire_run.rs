@@ -20,6 +20,12 @@ pub struct RunView {
     /// The release of the code that it stays with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub release: Option<String>,
+    /// It never moves to another release by itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub strict: bool,
+    /// Why it waits for its release, where nobody offers that and it cannot move.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stranded: Option<String>,
     /// The run that started it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
@@ -53,6 +59,9 @@ pub struct WaitView {
     /// The command that waits.
     pub id: String,
     pub on: String,
+    /// The runs that are before it, where somebody has looked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub behind: Vec<String>,
     /// When it goes on by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
@@ -99,6 +108,21 @@ pub struct HistoryView {
     /// The effects that the run planned, as the ledger has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub effects: Vec<EffectView>,
+    /// The runs that the run asked for, as they stand.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<ChildView>,
+}
+
+/// A run that another one asked for.
+#[derive(Clone, Debug, Serialize)]
+pub struct ChildView {
+    /// The command that asked.
+    pub command: String,
+    pub id: String,
+    pub workflow: String,
+    pub key: String,
+    /// `missing`: it was asked for, and is not there.
+    pub state: &'static str,
 }
 
 /// One entry of a journal.
@@ -174,6 +198,8 @@ pub fn run_view(run: &Run, now: &Moment) -> RunView {
         key: run.key.clone(),
         state: run.state().as_str(),
         release: run.release.clone(),
+        strict: run.strict,
+        stranded: run.stranded.clone().filter(|_| is_open),
         parent: run.parent.clone(),
         version: run.version,
         created_at: rfc3339(run.created),
@@ -190,8 +216,18 @@ pub fn run_view(run: &Run, now: &Moment) -> RunView {
 }
 
 /// Shows the history of a run whose chain was checked and ends in `head`.
-pub fn history_view(head: Link, entries: Vec<EntryView>, effects: Vec<EffectView>) -> HistoryView {
-    HistoryView { head: head.to_string(), chain_verified: true, entries, effects }
+pub fn history_view(
+    head: Link,
+    entries: Vec<EntryView>,
+    effects: Vec<EffectView>,
+    children: Vec<ChildView>,
+) -> HistoryView {
+    HistoryView { head: head.to_string(), chain_verified: true, entries, effects, children }
+}
+
+/// The child that a planned command asks for, by workflow and key.
+pub fn child_asked(what: &str) -> Option<(&str, &str)> {
+    what.strip_prefix("child ")?.split_once('/')
 }
 
 /// Shows one entry, with the value that it keeps or refers to.
@@ -263,7 +299,8 @@ fn fault_view(fault: &Fault) -> FaultView {
 
 fn wait_view(wait: &Wait, now: &Moment) -> WaitView {
     let until = wait.due.map(|due| time_of(due, now));
-    WaitView { id: wait.id.clone(), on: wait.on.to_string(), until, note: wait.note.clone() }
+    let (id, on, note) = (wait.id.clone(), wait.on.to_string(), wait.note.clone());
+    WaitView { id, on, behind: Vec::new(), until, note }
 }
 
 fn held_view(lease: &Lease, now: &Moment) -> HeldView {

@@ -1,24 +1,31 @@
 //! What the code of a workflow works with. Everything it does outside goes through here, is
 //! recorded, and is answered from the record when the run is replayed.
 
-use std::future::{Future, IntoFuture};
-use std::pin::Pin;
-use std::sync::Arc;
+mod callback;
+mod child;
+mod entity;
+mod step;
+
+pub use callback::Callback;
+pub use child::Child;
+pub use entity::Entity;
+pub use step::Step;
+
+use std::future::Future;
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::{join_all, select_all};
 use futures_util::stream::{self, StreamExt};
 use semel_core::json::Json;
-use semel_core::key::IntoKey;
 use semel_core::limits;
-use semel_core::retry::Retry;
 use semel_core::run::course::{check_delivery_name, check_step_name};
 use semel_core::time::format_duration_ms;
-use semel_engine::{Exhausted, Pending, Port, StepFault, StepFn, Work, callback_signal};
+use semel_engine::{Pending, Port, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::{Code, Effect, Error, Failure, Question, Semel, Start, UserWait, millis};
+use step::step_fn;
 
 /// A run, as its own code sees it. Cheap to clone.
 ///
@@ -78,8 +85,8 @@ impl Context {
     }
 
     /// Waits until this run alone may act on an entity, such as `ticket:42`, and holds it until it
-    /// leaves or ends, over restarts too. The key of an effect says whether it was done before; this
-    /// says who may act.
+    /// leaves or ends, over restarts too. The key of an effect says whether it was done before;
+    /// this says who may act.
     pub async fn entity(&self, name: &str) -> Result<Entity, Error> {
         check_delivery_name(name)?;
         let id = self.port.next_id(&format!("entity {name}"));
@@ -214,196 +221,6 @@ impl Context {
     pub fn is_replaying(&self) -> bool {
         self.port.is_replaying()
     }
-}
-
-/// A child being declared. Awaiting it starts it and waits for its end.
-pub struct Child<'a> {
-    port: Port,
-    id: String,
-    start: Start<'a>,
-}
-
-impl<'a> Child<'a> {
-    /// The stable name of what it is about: the same key is the same run, whoever starts it.
-    pub fn key(mut self, key: impl IntoKey) -> Self {
-        self.start = self.start.key(key);
-        self
-    }
-
-    /// What the workflow gets.
-    pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Self {
-        self.start = self.start.input(input);
-        self
-    }
-
-    /// When the child is ended by itself.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.start = self.start.deadline(deadline);
-        self
-    }
-
-    /// Starts the child and waits for what it comes to. A child that fails or is cancelled is the
-    /// error `child_failed`.
-    pub async fn result<T: DeserializeOwned>(self) -> Result<T, Error> {
-        let mut ask = self.start.ask()?;
-        let key = match ask.key.take() {
-            Some(key) => key,
-            None => [self.port.facts().run_id.as_str(), self.id.as_str()].into_key()?,
-        };
-        let what = format!("child {}/{}", ask.workflow.as_str(), key.as_str());
-        ask.key = Some(key);
-        let value = self.port.command(self.id, what, Work::Child(Box::new(ask))).await?;
-        read(&value.expect("a child has a result"))
-    }
-}
-
-/// An entity that this run alone may act on.
-pub struct Entity {
-    port: Port,
-    id: String,
-    name: String,
-    fence: u64,
-}
-
-impl Entity {
-    /// Grows with each grant of the entity: for whatever outside can compare it.
-    pub fn fence(&self) -> u64 {
-        self.fence
-    }
-
-    /// Lets the entity go before the run ends.
-    pub async fn leave(self) -> Result<(), Error> {
-        let id = self.port.next_id(&format!("leave {}", self.name));
-        let what = format!("leave {}", self.id);
-        let work = Work::Leave { entered: self.id, name: self.name };
-        self.port.command(id, what, work).await.map(|_| ())
-    }
-}
-
-/// A token, and the answer that it brings.
-pub struct Callback {
-    port: Port,
-    id: String,
-    token: String,
-}
-
-impl Callback {
-    /// Whoever has this can answer, once. It is as good as a password.
-    pub fn token(&self) -> &str {
-        &self.token
-    }
-
-    /// Waits for the answer. One that came early is there at once.
-    pub async fn answer<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let payload = self.wait(None).await?;
-        read(&payload.expect("only a timeout gives nothing"))
-    }
-
-    /// Waits for the answer up to a time; `None` when none came.
-    pub async fn answer_within<T: DeserializeOwned>(
-        &self,
-        timeout: Duration,
-    ) -> Result<Option<T>, Error> {
-        let payload = self.wait(Some(bounded(timeout)?)).await?;
-        payload.map(|payload| read(&payload)).transpose()
-    }
-
-    fn wait(&self, timeout_ms: Option<u64>) -> Pending {
-        let name = callback_signal(&self.id);
-        let id = self.port.next_id(&name);
-        let what = format!("signal {name}");
-        self.port.command(id, what, Work::Wait { name, timeout_ms, note: None })
-    }
-}
-
-/// A step being declared. Awaiting it runs it, or returns what it came to before.
-pub struct Step<T> {
-    port: Port,
-    id: String,
-    name: String,
-    request: Option<Result<String, Error>>,
-    run: StepFn,
-    retry: Retry,
-    exhausted: Exhausted,
-    value: std::marker::PhantomData<fn() -> T>,
-}
-
-impl<T> Step<T> {
-    fn new(port: Port, name: &str, request: Option<Result<String, Error>>, run: StepFn) -> Step<T> {
-        // Given here, not when it is awaited: so the order of the code decides, not that of polls.
-        let id = port.next_id(name);
-        Step {
-            port,
-            id,
-            name: name.to_owned(),
-            request,
-            run,
-            retry: Retry::default(),
-            exhausted: Exhausted::Pause,
-            value: std::marker::PhantomData,
-        }
-    }
-
-    /// An id of its own, instead of its name and how many of that name came before.
-    pub fn id(mut self, id: &str) -> Self {
-        id.clone_into(&mut self.id);
-        self.name = id.to_owned();
-        self
-    }
-
-    /// How often and how long to try again.
-    pub fn retry(mut self, retry: Retry) -> Self {
-        self.retry = retry;
-        self
-    }
-
-    /// When the retries are used up, the code gets the error; otherwise the run pauses and an
-    /// operator decides.
-    pub fn or_fail(mut self) -> Self {
-        self.exhausted = Exhausted::Fail;
-        self
-    }
-}
-
-impl<T: DeserializeOwned + Send + 'static> IntoFuture for Step<T> {
-    type Output = Result<T, Error>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Result<T, Error>> + Send>>;
-
-    fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move {
-            check_step_name(&self.name)?;
-            let work = Work::Step { run: self.run, retry: self.retry, exhausted: self.exhausted };
-            let value = match self.request {
-                None => self.port.command(self.id, "step".to_owned(), work).await?,
-                Some(request) => self.port.model(self.id, request?, work).await?,
-            };
-            read(&value.expect("a step has a value"))
-        })
-    }
-}
-
-fn step_fn<T, F, Fut>(run: F) -> StepFn
-where
-    T: Serialize + Send,
-    F: Fn() -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<T, Failure>> + Send + 'static,
-{
-    Arc::new(move |_attempt| {
-        let ran = run();
-        Box::pin(async move {
-            let value = ran.await.map_err(|failure| StepFault {
-                is_final: failure.is_final(),
-                detail: failure.reason().to_owned(),
-                raised: None,
-            })?;
-            let unfit = |error: semel_core::json::JsonInvalid| StepFault {
-                detail: format!("the value cannot be stored: {error}"),
-                is_final: true,
-                raised: None,
-            };
-            Json::of(&value).map_err(unfit)
-        })
-    })
 }
 
 pub(crate) fn read<T: DeserializeOwned>(value: &Json) -> Result<T, Error> {

@@ -183,9 +183,9 @@ impl<'a> Effect<'a> {
     }
 
     /// In a run: what takes this effect back, should the run fail or be cancelled. The undo is an
-    /// effect of its own, declared by [`crate::Context::undo`]: its own key, contract and doubt. Its code gets the receipt of what
-    /// it takes back. Undos run in reverse order, once nothing of the run is under way or in doubt,
-    /// and only for what this very run has done.
+    /// effect of its own, declared by [`crate::Context::undo`]: its own key, contract and doubt.
+    /// Its code gets the receipt of what it takes back. Undos run in reverse order, once nothing of
+    /// the run is under way or in doubt, and only for what this very run has done.
     pub fn compensate_with<R, T, F, Fut>(mut self, undo: Effect<'_>, send: F) -> Self
     where
         R: DeserializeOwned + Send + 'static,

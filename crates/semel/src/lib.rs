@@ -143,3 +143,14 @@ impl Probe {
 pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// The examples of the pages, compiled.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../docs/sagas.md")]
+    struct Sagas;
+    #[doc = include_str!("../../../docs/concurrency.md")]
+    struct Concurrency;
+    #[doc = include_str!("../../../docs/releases.md")]
+    struct Releases;
+}

@@ -61,8 +61,8 @@ impl Semel {
         RunHandle::new(self, id)
     }
 
-    /// Answers a callback by its token. The first answer stands; the same one again changes nothing,
-    /// another one is told so.
+    /// Answers a callback by its token. The first answer stands; the same one again changes
+    /// nothing, another one is told so.
     pub async fn call_back<T: serde::Serialize + ?Sized>(
         &self,
         token: &str,

@@ -91,6 +91,9 @@ fn note(view: &EffectView) -> String {
     if view.approval.as_ref().is_some_and(|approval| approval.held) {
         notes.push("held");
     }
+    if let Some(undo) = &view.undo {
+        notes.push(if undo.receipt.is_some() { "undone" } else { "undoing" });
+    }
     notes.join(", ")
 }
 
@@ -149,6 +152,8 @@ pub(crate) fn print_effect(effect: &Effect, now: &Moment, printer: &Printer) -> 
         ("settled", &view.settled_at),
         ("replays until", &view.replays_until),
         ("failure", &view.failure),
+        ("takes back", &view.undoes),
+        ("taken back", &taken_back(&view)),
     ];
     field("created", &view.created_at);
     for (name, value) in optional {
@@ -188,6 +193,15 @@ pub(crate) fn print_effect(effect: &Effect, now: &Moment, printer: &Printer) -> 
         command("--retry");
     }
     Ok(())
+}
+
+/// What takes an effect back, and how far that is.
+fn taken_back(view: &EffectView) -> Option<String> {
+    let undo = view.undo.as_ref()?;
+    Some(match &undo.receipt {
+        Some(receipt) => format!("by {}: {}", undo.by, receipt.text()),
+        None => format!("by {}, which is not done yet", undo.by),
+    })
 }
 
 /// Where the question to a person stands, in one line.

@@ -30,7 +30,7 @@ pub(crate) async fn run(
     printer: &Printer,
 ) -> Result<(), Failed> {
     let lines = read(&options.file, &options.table)?;
-    let namespace = place.namespace()?;
+    let namespace = place.namespace_to_begin()?;
     let mut rows = Vec::new();
     let mut wrong = Vec::new();
     for line in &lines {

@@ -10,6 +10,7 @@ mod open;
 mod outbox;
 mod python;
 mod quarantine;
+mod releases;
 mod runs;
 mod schedules;
 mod signals;
@@ -20,7 +21,7 @@ pub(crate) use open::Place;
 
 use clap::CommandFactory;
 
-use crate::args::{Args, Bench, Command, Effects, Outbox, Quarantine, Signals};
+use crate::args::{Args, Bench, Command, Effects, Outbox, Quarantine};
 use crate::exit::Failed;
 use crate::print::Printer;
 use crate::{crm, demo, mail, model};
@@ -39,17 +40,9 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         }
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Schedules(command) => schedules::run(&place, command, printer).await,
-        Command::Signals(Signals::Send(options)) => signals::send(&place, &options, printer).await,
-        Command::Effects(Effects::Ls(options)) => effects::ls(&place, &options, printer).await,
-        Command::Effects(Effects::Show(options)) => effects::show(&place, &options, printer).await,
-        Command::Effects(Effects::Resolve(options)) => {
-            effects::resolve(&place, &options, printer).await
-        }
-        Command::Effects(Effects::Supersede(options)) => {
-            effects::supersede(&place, &options, printer).await
-        }
-        Command::Effects(Effects::Void(options)) => effects::void(&place, &options, printer).await,
-        Command::Effects(Effects::Import(options)) => import::run(&place, &options, printer).await,
+        Command::Signals(command) => signals::run(&place, command, printer).await,
+        Command::Releases(command) => releases::run(&place, command, printer).await,
+        Command::Effects(command) => run_effects(&place, command, printer).await,
         Command::Approvals(command) => approvals::run(&place, command, printer).await,
         Command::Quarantine(Quarantine::Show(options)) => {
             quarantine::show(&place, &options, printer).await
@@ -99,5 +92,16 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             demo::triage::worker::run(&place, &options, printer).await
         }
         Command::DemoWorker(options) => demo::worker::run(&place, &options, printer).await,
+    }
+}
+
+async fn run_effects(place: &Place, command: Effects, printer: &Printer) -> Result<(), Failed> {
+    match command {
+        Effects::Ls(options) => effects::ls(place, &options, printer).await,
+        Effects::Show(options) => effects::show(place, &options, printer).await,
+        Effects::Resolve(options) => effects::resolve(place, &options, printer).await,
+        Effects::Supersede(options) => effects::supersede(place, &options, printer).await,
+        Effects::Void(options) => effects::void(place, &options, printer).await,
+        Effects::Import(options) => import::run(place, &options, printer).await,
     }
 }

@@ -18,7 +18,13 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// The namespace to look and to decide in, which may be a draft twin.
     pub(crate) fn namespace(&self) -> Result<Namespace, Failed> {
+        Namespace::stored(&self.namespace).map_err(|error| Failed::from(semel::Error::from(error)))
+    }
+
+    /// The namespace to put something new in. Only a draft release leads into a draft twin.
+    pub(crate) fn namespace_to_begin(&self) -> Result<Namespace, Failed> {
         Namespace::new(&self.namespace).map_err(|error| Failed::from(semel::Error::from(error)))
     }
 

@@ -94,7 +94,7 @@ async fn show(
 async fn put(place: &Place, options: &args::SchedulePut, printer: &Printer) -> Result<(), Failed> {
     let content = content(options)?;
     let engine = place.engine_to_decide().await?;
-    let put = engine.put_schedule(&place.namespace()?, &options.name, content).await;
+    let put = engine.put_schedule(&place.namespace_to_begin()?, &options.name, content).await;
     let (found, is_changed) = put.map_err(Failed::about_schedule)?;
     let view = view(&found, &engine.store().ground().now, TICKS)?;
     if printer.wants_json() {

@@ -202,8 +202,9 @@ fn ls_lists_newest_first_filters_and_goes_page_by_page() {
     assert_plain(&text.stdout);
     let lines: Vec<Vec<&str>> =
         text.stdout.lines().map(|line| line.split('\t').collect()).collect();
-    assert_eq!(lines[0], ["ID", "WORKFLOW", "KEY", "STATE", "WAITS ON", "CREATED"]);
-    assert_eq!(lines[1][1..5], ["other", "k9", "ready", ""]);
+    let headings = ["ID", "WORKFLOW", "KEY", "STATE", "RELEASE", "WAITS ON", "PARENT", "CREATED"];
+    assert_eq!(lines[0], headings);
+    assert_eq!(lines[1][1..7], ["other", "k9", "ready", "", "", ""]);
     let more = world.semel(&["runs", "ls", "--limit", "2"]).expect(0);
     assert!(more.stderr.contains("more: add --after"), "{more:?}");
 }

@@ -43,7 +43,7 @@ fn a_paused_run_says_why_and_what_to_do_next() {
         assert_plain(&text);
         let mut told = told(&text, &id);
         // Which process took it, and where the chain ends.
-        let (taken, journal) = (told.remove(9), told.remove(6));
+        let (taken, journal) = (told.remove(10), told.remove(7));
         assert!(taken.starts_with("1 SINCE taken by ") && taken.ends_with("fence 1, release r1"));
         assert!(journal.starts_with("journal 4 entries, hash chain verified up to "), "{journal}");
         let want = [
@@ -51,6 +51,7 @@ fn a_paused_run_says_why_and_what_to_do_next() {
             "id ID",
             "workflow stuck",
             "key e-1",
+            "release r1",
             "waits on operator: retries_exhausted",
             "created TIME",
             "",

@@ -159,7 +159,7 @@ impl Course {
                 self.answer(seq, id, what, Answer::Value(payload.clone()))
             }
             Event::Entered { id, what, fence } => {
-                let fence = Json::from_text(&fence.to_string()).expect("a number is JSON");
+                let fence = Json::from_text(fence.to_string()).expect("a number is JSON");
                 self.answer(seq, id, what, Answer::Value(Value::Json(fence)))
             }
             Event::Fired { id, what } | Event::TimedOut { id, what } | Event::Left { id, what } => {

@@ -3,14 +3,21 @@
 //!
 //! The journal says what happened inside a run; the rules here only decide on the run as a whole.
 
+mod admission;
 pub mod course;
 mod record;
+mod refusal;
+mod release;
+mod state;
 mod steer;
 
+pub use admission::{admit, queue};
 pub use record::{Cancel, Ended, How, Lease, On, Pause, Run, Wait, decode, encode};
+pub use refusal::Refusal;
+pub use release::{lane, move_to, needs_code, release_lane, strand};
+pub use state::State;
 pub use steer::{Delivery, Steered, cancel, deliver, fail, fail_in_order, retry, skip};
 
-use crate::code::Code;
 use crate::derive;
 use crate::effect::EPOCH_SHIFT;
 use crate::fingerprint::{Fingerprint, Rule};
@@ -19,153 +26,6 @@ use crate::json::Json;
 use crate::key::{Action, Key, Namespace};
 use crate::limits;
 use crate::time::{Moment, Steady, Wall};
-
-/// Where a run stands. Derived from its record, never set.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum State {
-    Ready,
-    Running,
-    Waiting,
-    Paused,
-    Cancelling,
-    Done,
-    Failed,
-    Cancelled,
-    Expired,
-}
-
-impl State {
-    /// All states, in the order of a run's life.
-    pub const ALL: [State; 9] = [
-        State::Ready,
-        State::Running,
-        State::Waiting,
-        State::Paused,
-        State::Cancelling,
-        State::Done,
-        State::Failed,
-        State::Cancelled,
-        State::Expired,
-    ];
-
-    /// The stable name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            State::Ready => "ready",
-            State::Running => "running",
-            State::Waiting => "waiting",
-            State::Paused => "paused",
-            State::Cancelling => "cancelling",
-            State::Done => "done",
-            State::Failed => "failed",
-            State::Cancelled => "cancelled",
-            State::Expired => "expired",
-        }
-    }
-
-    /// Reads a name back.
-    pub fn parse(name: &str) -> Option<State> {
-        State::ALL.into_iter().find(|state| state.as_str() == name)
-    }
-
-    /// Whether nothing will happen any more.
-    pub fn is_final(self) -> bool {
-        match self {
-            State::Done | State::Failed | State::Cancelled | State::Expired => true,
-            State::Ready | State::Running | State::Waiting | State::Paused | State::Cancelling => {
-                false
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for State {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.as_str())
-    }
-}
-
-/// Why a wish about a run was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    NotFound,
-    /// The key was used with another input.
-    InputChanged,
-    /// The run is past its retention: it ran, and is not started again.
-    Expired,
-    /// Somebody else holds it.
-    Held {
-        until: Steady,
-    },
-    /// The fence is not the one that holds it.
-    StaleFence,
-    /// It has ended.
-    Finished(State),
-    /// It is not paused, so there is nothing to decide.
-    NotPaused(State),
-    /// It is not paused on that step.
-    NotPausedOn {
-        asked: String,
-        paused_on: Option<String>,
-    },
-    /// Nothing is due: it waits for something that has not come.
-    NotDue,
-    /// A delivery of this identity came before with another content.
-    DeliveryChanged,
-    InboxFull,
-    /// Too many wait for its end.
-    WatchersFull,
-    /// A run with the same concurrency key is under way.
-    Rejected(String),
-}
-
-impl Refusal {
-    /// The stable code.
-    pub fn code(&self) -> Code {
-        match self {
-            Refusal::NotFound => Code::NotFound,
-            Refusal::InputChanged | Refusal::DeliveryChanged => Code::InputChanged,
-            Refusal::InboxFull | Refusal::WatchersFull => Code::TooMany,
-            Refusal::Rejected(_) => Code::ConcurrencyRejected,
-            Refusal::Expired => Code::Expired,
-            Refusal::Held { .. } | Refusal::NotDue => Code::InProgress,
-            Refusal::StaleFence => Code::StaleFence,
-            Refusal::Finished(_) => Code::RunFinished,
-            Refusal::NotPaused(_) | Refusal::NotPausedOn { .. } => Code::NotPaused,
-        }
-    }
-}
-
-impl std::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Refusal::NotFound => f.write_str("there is no such run"),
-            Refusal::InputChanged => {
-                f.write_str("a run with this key was started with another input")
-            }
-            Refusal::Expired => f.write_str("the run with this key is past its retention"),
-            Refusal::Held { .. } => f.write_str("another worker holds the run"),
-            Refusal::StaleFence => f.write_str("the run was taken by another worker"),
-            Refusal::Finished(state) => write!(f, "the run has ended: {state}"),
-            Refusal::NotPaused(state) => write!(f, "the run is {state}, not paused"),
-            Refusal::NotPausedOn { asked, paused_on: Some(id) } => {
-                write!(f, "the run is paused on `{id}`, not on `{asked}`")
-            }
-            Refusal::NotPausedOn { asked, paused_on: None } => {
-                write!(f, "the run is paused, but not on a step, so `{asked}` cannot be skipped")
-            }
-            Refusal::DeliveryChanged => {
-                f.write_str("this delivery came before with another content; the first stands")
-            }
-            Refusal::InboxFull => f.write_str("the inbox of the run is full"),
-            Refusal::WatchersFull => f.write_str("too many runs wait for the end of this one"),
-            Refusal::Rejected(run) => write!(f, "run {run} has the same concurrency key"),
-            Refusal::NotDue => f.write_str("the run waits for something that has not come yet"),
-        }
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 /// The wish to start a run.
 #[derive(Clone, Debug)]
@@ -275,18 +135,6 @@ pub fn park(run: &Run, fence: u64, waits: Vec<Wait>) -> Result<Run, Refusal> {
     Ok(Run { lease: None, waits, ..next(run) })
 }
 
-/// Others are before it: it stands in the queue of a gate, and nobody's code is asked.
-pub fn queue(run: &Run, gate: &str) -> Result<Run, Refusal> {
-    open(run)?;
-    let wait = Wait { id: String::new(), on: On::Slot(gate.to_owned()), due: None, note: None };
-    Ok(Run { lease: None, waits: vec![wait], nudged: false, ..next(run) })
-}
-
-/// Its turn has come: it is ready for any worker.
-pub fn admit(run: &Run) -> Run {
-    Run { waits: Vec::new(), ..next(run) }
-}
-
 /// Notes that another run waits for the end of this one. `None`: it is noted already.
 pub fn watch(run: &Run, watcher: &str) -> Result<Option<Run>, Refusal> {
     open(run)?;
@@ -300,34 +148,6 @@ pub fn watch(run: &Run, watcher: &str) -> Result<Option<Run>, Refusal> {
     watched.watchers.push(watcher.to_owned());
     watched.nudged = run.is_parked();
     Ok(Some(watched))
-}
-
-/// Nobody may go on without the code of its release.
-pub fn needs_code(run: &Run, fence: u64) -> Result<Run, Refusal> {
-    held(run, fence)?;
-    Ok(Run { lease: None, waits: Vec::new(), needs_code: true, ..next(run) })
-}
-
-/// The run goes on with another release. Nobody may be at it.
-pub fn move_to(run: &Run, release: &str, now: &Moment) -> Result<Run, Refusal> {
-    open(run)?;
-    if let Some(lease) = &run.lease
-        && !now.reached(lease.until)
-    {
-        return Err(Refusal::Held { until: lease.until });
-    }
-    let (release, nudged) = (Some(release.to_owned()), run.is_parked());
-    Ok(Run { release, lease: None, stranded: None, nudged, ..next(run) })
-}
-
-/// Nobody has offered its release for long, and it cannot move: it waits, and says why. `None`: it
-/// says so already.
-pub fn strand(run: &Run, why: &str) -> Option<Run> {
-    (run.ended.is_none() && run.stranded.as_deref() != Some(why)).then(|| Run {
-        stranded: Some(why.to_owned()),
-        nudged: run.is_parked(),
-        ..next(run)
-    })
 }
 
 /// The run stands still until an operator decides.
@@ -429,28 +249,6 @@ impl Run {
         Some(format!("{}{rest}", first.on))
     }
 
-    /// The queue in which it stands: those who leave a slot ask for the next run by this.
-    pub fn queue(&self) -> Option<String> {
-        let slot = self.waits.iter().find_map(|wait| match &wait.on {
-            On::Slot(gate) => Some(gate),
-            On::Timer
-            | On::Retry
-            | On::Signal(_)
-            | On::Child(_)
-            | On::Entity(_)
-            | On::Effect { .. } => None,
-        });
-        slot.filter(|_| self.is_parked()).map(|gate| lane(&self.namespace, gate))
-    }
-
-    /// Workers ask for runs by this. One that is only to be cancelled needs no code: anybody may.
-    pub fn lane(&self) -> String {
-        if self.cancel.is_some() && !self.needs_code {
-            return String::new();
-        }
-        release_lane(&self.namespace, &self.workflow, self.release.as_deref())
-    }
-
     /// When retention looks at it next.
     pub fn sweep_at(&self) -> Option<Wall> {
         if let Some(expired) = self.expired {
@@ -472,19 +270,6 @@ impl std::fmt::Display for On {
             On::Effect { action, key } => write!(f, "effect {action}/{key}"),
         }
     }
-}
-
-/// What the runs of one release are asked for by.
-pub fn release_lane(namespace: &str, workflow: &str, release: Option<&str>) -> String {
-    match release {
-        Some(release) => lane(namespace, &format!("{workflow}@{release}")),
-        None => lane(namespace, workflow),
-    }
-}
-
-/// What the runs of one workflow in one namespace are asked for by, as long as they have no release.
-pub fn lane(namespace: &str, workflow: &str) -> String {
-    format!("{namespace}/{workflow}")
 }
 
 /// What tells two inputs of one key apart.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::code::Code;
 use crate::journal::{At, Value};
 
 fn at(ms: i64) -> Moment {

@@ -65,7 +65,7 @@ impl Driver {
         let (engine, parent) = (self.engine.clone(), self.run.id.clone());
         let errand = async move {
             let result = engine.start_child(start, &parent).await;
-            Happened::Child { id, result }
+            Happened::Child { id, result: Box::new(result) }
         };
         self.errands.push(errand.boxed());
     }

@@ -2,22 +2,24 @@
 //! deliver the next. In replay the entries come from the journal; live they come from the world and
 //! are written down before the code sees anything further.
 
-use std::cell::Cell;
+mod body;
+mod halt;
+
+pub(crate) use body::is_in_body;
+pub(crate) use halt::{Halt, foreign, pause};
+
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use semel_core::code::Code;
 use semel_core::entity::Entered;
-use semel_core::journal::{self, At, Entry, Event, Fault, Value};
+use semel_core::journal::{self, At, Entry, Event, Value};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
-use semel_core::limits;
-use semel_core::run::course::{Answer, Delivered, Divergence};
+use semel_core::run::course::{Answer, Delivered};
 use semel_core::run::{Run, Wait};
 use semel_store::{Delivery, Inked};
 
@@ -28,8 +30,8 @@ use super::ink::{Ink, Place};
 use super::port::{Body, Desk, Facts, Port, StepFault, Work};
 use super::timers::{Purpose, Timers};
 use super::undo::{Undoable, Undoing};
-use crate::commit::Stopped;
 use crate::{Engine, Error, lock};
+use halt::diverged;
 
 /// A run that was taken, with everything needed to go on.
 pub(crate) struct Taken {
@@ -39,33 +41,6 @@ pub(crate) struct Taken {
     /// What it waited for before it was taken.
     pub(crate) waits: Vec<Wait>,
     pub(crate) ink: Ink,
-}
-
-/// Why a driver stops before the run has ended.
-pub(crate) enum Halt {
-    /// Another worker has the run: nothing of ours may be written any more.
-    Lost,
-    /// It cannot even be ended without its code.
-    NeedsCode,
-    /// The store does not work: the lease will lapse, and somebody takes the run again.
-    Failed(Error),
-    /// The run cannot go on without an operator.
-    Pause { id: Option<String>, fault: Fault },
-}
-
-impl From<Stopped> for Halt {
-    fn from(stopped: Stopped) -> Halt {
-        match stopped {
-            Stopped::Stale(_) => Halt::Lost,
-            Stopped::Error(error) => Halt::Failed(error),
-        }
-    }
-}
-
-impl From<Error> for Halt {
-    fn from(error: Error) -> Halt {
-        Halt::Failed(error)
-    }
 }
 
 /// Something that the driver waited for.
@@ -91,7 +66,7 @@ pub(crate) enum Happened {
     /// A child was started, or was there.
     Child {
         id: String,
-        result: Result<Run, Error>,
+        result: Box<Result<Run, Error>>,
     },
     Durable,
     /// A timer may be due.
@@ -100,16 +75,6 @@ pub(crate) enum Happened {
     Touched,
     /// The body was woken by something that is not ours.
     Foreign,
-}
-
-/// How the code was left by a poll.
-enum Polled {
-    /// It ended, or waits for answers only.
-    Rests,
-    /// It woke itself meanwhile.
-    Again,
-    /// It runs in another thread.
-    Away,
 }
 
 pub(crate) struct Driver {
@@ -373,87 +338,6 @@ impl Driver {
         self.unstarted.retain(|open| open != id);
     }
 
-    async fn begin_body(&mut self, input: Json) -> Result<(), Halt> {
-        let unknown =
-            || Error::new(Code::WorkflowUnknown, "no worker here has the code of the run");
-        let make = self.make.clone().ok_or_else(unknown)?;
-        let port = self.port.clone();
-        // Making the future runs user code, too.
-        let made = in_body(|| catch_unwind(AssertUnwindSafe(|| make(port, input))));
-        self.body = Some(made.map_err(|_| panicked())?);
-        self.poll_body().await
-    }
-
-    /// Polls the code until it waits for answers only.
-    async fn poll_body(&mut self) -> Result<(), Halt> {
-        for _ in 0..limits::POLLS_MAX {
-            match self.poll_once()? {
-                Polled::Rests => return Ok(()),
-                Polled::Again => {}
-                Polled::Away => self.wait_for_code().await?,
-            }
-        }
-        let text = format!("the body did not come to rest after {} polls", limits::POLLS_MAX);
-        Err(pause(None, Code::ForeignAwait, text))
-    }
-
-    fn poll_once(&mut self) -> Result<Polled, Halt> {
-        let Some(body) = self.body.as_mut() else { return Ok(Polled::Rests) };
-        self.alarm.take();
-        let mut context = Context::from_waker(&self.waker);
-        let polled =
-            in_body(|| catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(&mut context))));
-        let ready = polled.map_err(|_| panicked())?;
-        let mut desk = lock(&self.desk);
-        let asked_at = desk.now.expect("a body runs after its run was started");
-        let issued: Vec<(String, Work)> = desk.issued.drain(..).collect();
-        for (id, work) in issued {
-            self.unstarted.push_back(id.clone());
-            if matches!(work, Work::Sleep { .. } | Work::Wait { .. }) {
-                self.asked.insert(id.clone(), asked_at);
-            }
-            if let Work::Effect { undo: Some(undo), .. } = &work {
-                let what = desk.course.open(&id).map_or_else(String::new, |open| open.what.clone());
-                self.undoables.insert(id.clone(), Undoable::new(what, undo.clone()));
-            }
-            self.works.insert(id, work);
-        }
-        let given_up = desk.given_up.take();
-        let (is_away, open_count) = (desk.is_away, desk.course.open_count());
-        // What the body still waits for looks at the desk when it is dropped.
-        drop(desk);
-        if let Some(error) = given_up {
-            return Err(halt(&error));
-        }
-        if let Poll::Ready(outcome) = ready {
-            self.body = None;
-            self.outcome = Some(outcome);
-            return Ok(Polled::Rests);
-        }
-        if is_away {
-            return Ok(Polled::Away);
-        }
-        if self.alarm.take() {
-            return Ok(Polled::Again);
-        }
-        if open_count == 0 {
-            return Err(foreign());
-        }
-        Ok(Polled::Rests)
-    }
-
-    /// Waits for code that runs elsewhere. What was written down meanwhile is on its way.
-    async fn wait_for_code(&mut self) -> Result<(), Halt> {
-        poll_fn(|context| {
-            if let Poll::Ready(Err(stopped)) = self.ink.poll(context) {
-                return Poll::Ready(Err(Halt::from(stopped)));
-            }
-            self.alarm.register(context);
-            if self.alarm.take() { Poll::Ready(Ok(())) } else { Poll::Pending }
-        })
-        .await
-    }
-
     /// Waits for the next thing to happen.
     pub(crate) async fn next(&mut self) -> Result<Happened, Halt> {
         let this = self;
@@ -489,52 +373,6 @@ async fn read_value(engine: &Engine, namespace: &str, value: &Value) -> Result<J
     engine.read_firmly(|| engine.read_value(namespace, value)).await
 }
 
-/// Marks this thread as polling the code of a workflow, where nothing outside may be reached.
-fn in_body<T>(poll: impl FnOnce() -> T) -> T {
-    IN_BODY.with(|flag| {
-        flag.set(true);
-        let polled = poll();
-        flag.set(false);
-        polled
-    })
-}
-
-/// Whether the code of a workflow is being polled by the caller's thread.
-pub(crate) fn is_in_body() -> bool {
-    IN_BODY.with(Cell::get)
-}
-
-thread_local! {
-    static IN_BODY: Cell<bool> = const { Cell::new(false) };
-}
-
 fn later(before: At, at: At) -> At {
     if at.0 < before.0 { At(before.0, at.1) } else { at }
-}
-
-pub(crate) fn pause(id: Option<String>, code: Code, detail: impl Into<String>) -> Halt {
-    Halt::Pause { id, fault: Fault::new(code, detail) }
-}
-
-/// Code that runs elsewhere gave up: for a reason of its own the run waits for an operator; when
-/// it is only gone, another worker goes on.
-fn halt(error: &Error) -> Halt {
-    match error.code() {
-        Code::StoreUnavailable => Halt::Failed(error.clone()),
-        code => pause(None, code, error.detail()),
-    }
-}
-
-pub(crate) fn foreign() -> Halt {
-    let text = "the body waits for something that is no command of the run";
-    pause(None, Code::ForeignAwait, text)
-}
-
-fn panicked() -> Halt {
-    pause(None, Code::Panicked, "the body of the workflow panicked")
-}
-
-fn diverged(divergence: &Divergence) -> Halt {
-    let id = Some(divergence.id.clone());
-    pause(id, divergence.code_kind, divergence.to_string())
 }

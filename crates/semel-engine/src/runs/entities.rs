@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use futures_util::FutureExt;
 use semel_core::code::Code;
-use semel_core::entity::{self, Entered, Entity, Place};
+use semel_core::entity::{self, CARD, Entered, Entity, Place};
 use semel_core::journal::{At, Event, Fault, Outcome};
 use semel_core::limits;
 use semel_core::run::{On, Run, Wait};
@@ -18,9 +18,6 @@ use super::timers::Purpose;
 use crate::call::{Guard, is_passing};
 use crate::commit::Stopped;
 use crate::{Engine, Error};
-
-/// The kind of card that an entity is.
-const KIND: &str = "entity";
 
 /// The entities of one run.
 #[derive(Default)]
@@ -149,7 +146,7 @@ impl Driver {
         self.entities.seen = self.run.version;
         for (id, name) in self.entities.waiting.clone() {
             let (engine, namespace) = (self.engine.clone(), self.run.namespace.clone());
-            let read = || engine.kept::<Entity>(&namespace, KIND, &name);
+            let read = || engine.kept::<Entity>(&namespace, CARD, &name);
             let entity = engine.read_firmly(read).await?.content;
             let holder = entity.holder.as_ref().map(|holder| &holder.place);
             if holder == Some(&self.place(&id)) {
@@ -171,7 +168,7 @@ impl Driver {
             let place = self.place(&id);
             if !changed.contains_key(&name) {
                 let (engine, namespace) = (self.engine.clone(), self.run.namespace.clone());
-                let read = || engine.kept::<Entity>(&namespace, KIND, &name);
+                let read = || engine.kept::<Entity>(&namespace, CARD, &name);
                 let kept = engine.read_firmly(read).await?;
                 let content = kept.content.clone();
                 changed.insert(name.clone(), (kept, content));
@@ -210,7 +207,7 @@ impl Engine {
     ) -> Result<Entered, Error> {
         let mut before = None;
         for _ in 0..limits::COMMIT_TRIES_MAX {
-            let kept = self.kept::<Entity>(namespace, KIND, name).await?;
+            let kept = self.kept::<Entity>(namespace, CARD, name).await?;
             if before == Some(kept.version) {
                 // The entity is as it was, so it was the run's guard that failed.
                 return Err(Error::new(Code::RunTaken, "the run has another worker"));
@@ -231,7 +228,7 @@ impl Engine {
     /// Lets an entity go; whoever is next is woken in the same commit.
     async fn leave_entity(&self, namespace: &str, name: &str, place: &Place) -> Result<(), Error> {
         for _ in 0..limits::COMMIT_TRIES_MAX {
-            let kept = self.kept::<Entity>(namespace, KIND, name).await?;
+            let kept = self.kept::<Entity>(namespace, CARD, name).await?;
             let now = self.store().ground().now;
             let Some((next, woken)) = entity::leave(&kept.content, place, now.wall) else {
                 return Ok(());

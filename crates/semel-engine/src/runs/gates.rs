@@ -1,15 +1,12 @@
 //! Admission: which runs may be under way at once. Decided when a run is started or taken; a slot
 //! is given back in the commit that ends the run, and handed to whoever is next in the same commit.
 
-use semel_core::gate::{self, Admission, Gate, Mode, Pass};
+use semel_core::gate::{self, Admission, CARD, Gate, Mode, Pass};
 use semel_core::run::{self, Refusal, Run};
 use semel_core::time::Moment;
 use semel_store::Write;
 
 use crate::{Engine, Error};
-
-/// The kind of card that a gate is.
-const KIND: &str = "gate";
 
 /// What the gates of a run say.
 pub(crate) enum Admitted {
@@ -26,7 +23,7 @@ impl Engine {
     pub(crate) async fn admit(&self, run: &Run) -> Result<Admitted, Error> {
         let mut writes = Vec::new();
         for Pass { gate, limit, mode } in &run.passes {
-            let kept = self.kept::<Gate>(&run.namespace, KIND, gate).await?;
+            let kept = self.kept::<Gate>(&run.namespace, CARD, gate).await?;
             match gate::enter(&kept.content, &run.id, *limit) {
                 Admission::Inside => {}
                 Admission::Enter(next) => writes.push(kept.write(&next, None)),
@@ -52,7 +49,7 @@ impl Engine {
     ) -> Result<(Vec<Write>, Vec<String>), Error> {
         let (mut writes, mut admitted) = (Vec::new(), Vec::new());
         for Pass { gate, .. } in &run.passes {
-            let kept = self.kept::<Gate>(&run.namespace, KIND, gate).await?;
+            let kept = self.kept::<Gate>(&run.namespace, CARD, gate).await?;
             let Some(mut next) = gate::exit(&kept.content, &run.id) else { continue };
             let queue = run::lane(&run.namespace, gate);
             let queued = self.store().next_queued(&queue).await?;

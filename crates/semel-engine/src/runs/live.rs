@@ -24,7 +24,7 @@ impl Driver {
             Happened::Durable => Ok(()),
             Happened::Stepped { id, result } => self.stepped(id, result).await,
             Happened::Settled { id, result } => self.settled(id, result).await,
-            Happened::Child { id, result } => self.child_started(id, result).await,
+            Happened::Child { id, result } => self.child_started(id, *result).await,
             Happened::Entered { id, result } => self.entered(id, result).await,
             Happened::LeftEntity { id, result } => self.left_entity(id, result).await,
             Happened::Due => self.fire().await,

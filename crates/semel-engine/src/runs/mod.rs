@@ -12,8 +12,10 @@ mod ink;
 mod keep;
 mod leave;
 mod live;
+mod look;
 mod port;
 mod releases;
+mod start;
 mod steer;
 mod timers;
 mod undo;
@@ -30,7 +32,6 @@ pub(crate) use releases::Known;
 use std::sync::Arc;
 
 use semel_core::code::Code;
-use semel_core::gate::{Mode, Policy, PolicyInvalid};
 use semel_core::journal::{self, At, Ending, Event};
 use semel_core::json::Json;
 use semel_core::key::{Action, Key, Namespace};
@@ -73,123 +74,7 @@ pub struct Started {
     held: Option<Arc<Held>>,
 }
 
-/// Where and on which release a run starts.
-struct Pinned {
-    namespace: Namespace,
-    release: Option<String>,
-    strict: bool,
-    policy: Policy,
-}
-
 impl Engine {
-    /// Starts a run, or attaches to the one that this key started before. Where this process offers
-    /// the workflow it also takes it, in the same commit.
-    pub async fn start_run(&self, ask: Start) -> Result<Started, Error> {
-        let key = match &ask.key {
-            Some(key) => key.clone(),
-            None => Key::from_text(&self.inner.chance.attempt_id())?,
-        };
-        let Pinned { namespace, release, strict, policy } = self.pin(&ask).await?;
-        let ask = Start { namespace, ..ask };
-        let invalid = |refused: PolicyInvalid| Error::new(Code::InputInvalid, refused.0);
-        let passes = policy.passes(ask.workflow.as_str(), &ask.input).map_err(invalid)?;
-        let mut start = run::Start {
-            namespace: ask.namespace,
-            workflow: ask.workflow,
-            key,
-            input: ask.input,
-            number: 0,
-            window_ms: ask.window_ms,
-            deadline_ms: ask.deadline_ms,
-            release,
-            strict,
-            passes,
-            parent: ask.parent.as_ref().map(|(id, _)| id.clone()),
-        };
-        let guard = ask.parent.as_ref().map(|(_, guard)| guard.write());
-        for _ in 0..limits::COMMIT_TRIES_MAX {
-            let now = self.store().ground().now;
-            start.number = (now.wall.0 << 20) | i64::from(self.jitter() >> 12);
-            let run = run::start(&start, &now);
-            if !start.passes.is_empty()
-                && let Some(run) = self.store().run(start.namespace.as_str(), &run.id).await?
-            {
-                run::attach(&run, &start)?;
-                let held = self.inner.dispatch.held(&run.id);
-                return Ok(Started { run, attached: true, held });
-            }
-            match self.insert_run(run, start.input.clone(), guard.clone()).await {
-                Ok(started) => return Ok(started),
-                Err(Stopped::Stale(_)) => {}
-                Err(Stopped::Error(error)) => return Err(error),
-            }
-            let id = run::start(&start, &now).id;
-            // The key is taken, or the number: then another one is drawn.
-            if let Some(run) = self.store().run(start.namespace.as_str(), &id).await? {
-                run::attach(&run, &start)?;
-                let held = self.inner.dispatch.held(&run.id);
-                return Ok(Started { run, attached: true, held });
-            }
-            if guard.is_some() {
-                // The key is free, so it was the parent that was taken.
-                return Err(Error::new(Code::RunTaken, "the parent has another worker"));
-            }
-        }
-        Err(Error::new(Code::StoreBusy, "no number was free for the run"))
-    }
-
-    async fn insert_run(
-        &self,
-        run: Run,
-        input: Json,
-        guard: Option<Write>,
-    ) -> Result<Started, Stopped> {
-        let now = self.store().ground().now;
-        let at = At::from(&now);
-        let mut ink = Ink::start(self, &run.namespace, &run.id, run.number);
-        let input = ink.value(input);
-        ink.append(at, Event::Started { workflow: run.workflow.clone(), input });
-        let (run, admitted) = match self.admit(&run).await? {
-            Admitted::In(writes) => (run, writes),
-            Admitted::Queued(gate, writes) => {
-                let queued = run::queue(&run, &gate).map_err(Error::from)?;
-                (Run { version: run.version, ..queued }, writes)
-            }
-            Admitted::Taken(Mode::Coalesce, other) => {
-                let run = self.store().run(&run.namespace, &other).await.map_err(Error::from)?;
-                // It ended meanwhile: the gate is asked again.
-                let run = run.ok_or(Stopped::Stale(None))?;
-                let held = self.inner.dispatch.held(&run.id);
-                return Ok(Started { run, attached: true, held });
-            }
-            Admitted::Taken(_, other) => return Err(gates::rejected(&other).into()),
-        };
-        let guard: Vec<Write> = guard.into_iter().chain(admitted).collect();
-        let is_queued = run.queue().is_some();
-        let slot = if is_queued { None } else { self.slot(&run) };
-        let Some(slot) = slot else {
-            let mut writes: Vec<Write> = guard.into_iter().collect();
-            writes.push(Write::run(&run, &now));
-            writes.extend(ink.take_waiting().await?);
-            self.commit(Batch { writes: writes.into() }).await?;
-            self.inner.dispatch.wake();
-            return Ok(Started { run, attached: false, held: None });
-        };
-        let taken = run::take(&run, &self.take_ask(), &now).expect("a new run is free");
-        let run = Run { version: run.version, ..taken };
-        ink.append(at, self.taken_event(&run, slot.release()));
-        let mut writes: Vec<Write> = guard.into_iter().collect();
-        writes.push(Write::run(&run, &now));
-        writes.extend(ink.take_waiting().await?);
-        let batch = Batch { writes: writes.into() };
-        self.commit(batch.clone()).await?;
-        let held = slot.held.clone();
-        let fence = run.fence;
-        let taken = Taken { run: run.clone(), fence, inbox: Vec::new(), waits: Vec::new(), ink };
-        dispatch::spawn_driver(self, slot, taken, appended(&batch));
-        Ok(Started { run, attached: false, held: Some(held) })
-    }
-
     fn take_ask(&self) -> Take {
         Take {
             worker: self.inner.worker.clone(),
@@ -263,37 +148,6 @@ impl Engine {
             Ok(()) | Err(Stopped::Stale(_)) => Ok(()),
             Err(Stopped::Error(error)) => Err(error),
         }
-    }
-
-    /// Where and on which release a run starts.
-    async fn pin(&self, ask: &Start) -> Result<Pinned, Error> {
-        let (place, workflow) = (ask.namespace.as_str(), ask.workflow.as_str());
-        let mut known = self.releases_of(place, workflow).await?;
-        if ask.release.as_ref().is_some_and(|name| known.find(name).is_none()) {
-            // Somebody may have offered it a moment ago.
-            known = self.releases_now(place, workflow).await?;
-        }
-        let namespace = ask.namespace.clone();
-        let Some(name) = &ask.release else {
-            let live = known.live.as_ref().filter(|_| !namespace.is_draft());
-            let found = live.and_then(|live| known.find(live));
-            let release = match found {
-                Some(release) => Some(release.name.clone()),
-                None => self.offered_here(&namespace, ask.workflow.as_str()),
-            };
-            let (strict, policy) = match found {
-                Some(release) => (release.strict, known.policy.clone()),
-                None => self.declared_here(&namespace, ask.workflow.as_str()),
-            };
-            return Ok(Pinned { namespace, release, strict, policy });
-        };
-        let found = known.find(name).ok_or_else(|| {
-            let text = format!("{} has no release {name}", ask.workflow.as_str());
-            Error::new(Code::ReleaseUnknown, text)
-        })?;
-        let namespace = if found.draft { namespace.draft() } else { namespace };
-        let (release, strict) = (Some(name.clone()), found.strict);
-        Ok(Pinned { namespace, release, strict, policy: found.policy.clone() })
     }
 
     /// The whole journal of a run, its chain checked.

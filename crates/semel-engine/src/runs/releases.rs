@@ -24,7 +24,7 @@ use crate::commit::Stopped;
 use crate::{Engine, Error, lock};
 
 /// The kind of card that the releases of a workflow are.
-const KIND: &str = "workflow";
+pub(super) const KIND: &str = "workflow";
 /// How long what was read of releases is believed: a promotion is heard of so soon.
 const FRESH_MS: u64 = 1_000;
 /// Runs of one abandoned release that one look sees to.
@@ -162,7 +162,10 @@ impl Engine {
         let name = live(namespace.as_str());
         let known = self.kept::<Releases>(&name, KIND, workflow).await?.content;
         let before = release::before(&known).map(str::to_owned);
-        let before = before.ok_or_else(|| unknown(workflow, "before the live one"))?;
+        let before = before.ok_or_else(|| {
+            let text = format!("{workflow} has no release from before the live one");
+            Error::new(Code::ReleaseUnknown, text)
+        })?;
         self.promote(namespace, workflow, &before, (actor, reason)).await
     }
 
@@ -335,4 +338,8 @@ fn live(namespace: &str) -> String {
 
 fn unknown(workflow: &str, release: &str) -> Error {
     Error::new(Code::ReleaseUnknown, format!("{workflow} has no release {release}"))
+}
+
+pub(super) fn never_offered(workflow: &str) -> Error {
+    Error::new(Code::ReleaseUnknown, format!("no worker has ever offered {workflow}"))
 }

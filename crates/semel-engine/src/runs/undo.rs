@@ -11,6 +11,7 @@ use semel_core::json::Json;
 use semel_core::key::{Address, Namespace};
 use semel_core::limits;
 use semel_core::record::{Effect, Named};
+use semel_core::time::Moment;
 use semel_store::Write;
 
 use super::drive::{Driver, Halt, pause};
@@ -54,7 +55,7 @@ impl Driver {
 
     /// What this run has to take back, the last first: what its own attempts have done, whether or
     /// not its code has heard of it.
-    pub(crate) async fn to_undo(&mut self) -> Result<Vec<String>, Halt> {
+    pub(crate) async fn find_undoable(&mut self) -> Result<Vec<String>, Halt> {
         let unheard = self.open_effects.keys().filter(|id| self.undoables.contains_key(*id));
         let candidates: Vec<String> = self.applied.iter().chain(unheard).cloned().collect();
         let mut ids = Vec::new();
@@ -185,7 +186,7 @@ impl Engine {
         &self,
         undoes: &Named,
         namespace: &Namespace,
-        rule: impl Fn(&Effect, &semel_core::time::Moment) -> Result<Option<Effect>, effect::Refusal>,
+        rule: impl Fn(&Effect, &Moment) -> Result<Option<Effect>, effect::Refusal>,
     ) -> Result<(), Error> {
         let address = Address {
             namespace: namespace.clone(),

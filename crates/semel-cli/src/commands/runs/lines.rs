@@ -2,13 +2,15 @@
 
 use semel_core::journal::{At, Ending, Entry, Event, Fault, Outcome, Raised, Value};
 use semel_core::wire::{EffectView, rfc3339};
-use semel_core::wire_run::RunView;
+use semel_core::wire_run::{ChildView, RunView, WaitView};
 
 use super::super::effects::attempt_line;
 use crate::print::{Printer, Tone, plain};
 
 /// How much of a value a line shows.
 const SHORT: usize = 72;
+/// How many of the runs before a waiting one are named.
+const BEHIND: usize = 3;
 /// Where the words of an entry begin.
 const INDENT: &str = "                             ";
 
@@ -41,12 +43,16 @@ pub(super) fn print_head(view: &RunView, printer: &Printer) {
     field("id", &view.id, printer);
     field("workflow", &view.workflow, printer);
     field("key", &view.key, printer);
+    let pinned = if view.strict { " (pinned strictly)" } else { "" };
+    let release = view.release.as_ref().map(|release| format!("{release}{pinned}"));
     let held = view.held.as_ref().map(|held| format!("{} under fence {}", held.worker, held.fence));
     let cancel = view
         .cancel
         .as_ref()
         .map(|cancel| format!("asked for by {} at {}: {}", cancel.actor, cancel.at, cancel.reason));
     for (name, value) in [
+        ("release", release.as_ref()),
+        ("parent", view.parent.as_ref()),
         ("waits on", view.waits_on.as_ref()),
         ("held by", held.as_ref()),
         ("cancel", cancel.as_ref()),
@@ -134,7 +140,13 @@ fn words(event: &Event) -> Vec<String> {
             return outcome(&format!("{id}  {what}, run {run}"), result);
         }
         Event::Entered { id, what, fence } => format!("{id}  {what} under fence {fence}"),
-        Event::Undoing { ids, .. } => format!("taking back {}", ids.join(", ")),
+        Event::Undoing { ids, fault } => {
+            let start = format!("taking back {}", ids.join(", "));
+            match fault {
+                Some(fault) => return with_fault(&start, fault),
+                None => start,
+            }
+        }
         Event::Moved { from, to, actor, reason } => {
             let from = from.as_deref().unwrap_or("none");
             format!("from release {from} to {to} by {actor}: {reason}")
@@ -219,7 +231,14 @@ pub(super) fn print_account(effect: Option<&EffectView>, printer: &Printer) {
         return printer.line(&format!("{INDENT}the ledger does not have it"));
     };
     let contract = effect.contract.as_ref().map_or("no contract yet", |contract| contract.name);
-    printer.line(&format!("{INDENT}{contract}, {} in the ledger", effect.state));
+    let undoes =
+        effect.undoes.as_ref().map_or(String::new(), |name| format!(", takes back {name}"));
+    let undone = effect.undo.as_ref().map_or(String::new(), |undo| {
+        let is_done = undo.receipt.is_some();
+        format!(", {} by {}", if is_done { "taken back" } else { "being taken back" }, undo.by)
+    });
+    let more = plain(&format!("{undoes}{undone}"));
+    printer.line(&format!("{INDENT}{contract}, {} in the ledger{more}", effect.state));
     for attempt in &effect.attempts {
         printer.line(&format!("{INDENT}attempt {}", plain(&attempt_line(attempt))));
     }
@@ -237,14 +256,46 @@ pub(super) fn print_waits(view: &RunView, printer: &Printer) {
         for line in wait.note.iter().flat_map(|note| note.text().lines()) {
             printer.line(&format!("  {}", plain(line)));
         }
-        if let Some(name) = wait.on.strip_prefix("signal ") {
-            let command = format!("  semel signals send {} '{name}' --payload '{{…}}'", view.id);
-            printer.line(&plain(&command));
-        }
-        if let Some(name) = effect_name(&wait.on) {
-            printer.line(&plain(&format!("  semel effects show '{name}'")));
+        for command in next_commands(view, wait) {
+            printer.line(&plain(&format!("  {command}")));
         }
     }
+}
+
+/// What a person can do, or look at, about one wait.
+fn next_commands(view: &RunView, wait: &WaitView) -> Vec<String> {
+    if wait.on.starts_with("signal callback ") {
+        return vec!["semel signals callback TOKEN --payload '{…}'".to_owned()];
+    }
+    if let Some(name) = wait.on.strip_prefix("signal ") {
+        return vec![format!("semel signals send {} '{name}' --payload '{{…}}'", view.id)];
+    }
+    if let Some(name) = effect_name(&wait.on) {
+        return vec![format!("semel effects show '{name}'")];
+    }
+    let shown = wait.behind.iter().take(BEHIND).map(|run| format!("semel runs show {run}"));
+    let more = wait.behind.len().saturating_sub(BEHIND);
+    let rest = (more > 0).then(|| format!("and {more} more runs are before it"));
+    shown.chain(rest).collect()
+}
+
+/// A run that this one asked for.
+pub(super) fn print_child(child: &ChildView, printer: &Printer) {
+    let state = printer.paint(tone(child.state), child.state);
+    let name = plain(&format!("{}/{}", child.workflow, child.key));
+    let command = plain(&child.command);
+    printer.line(&format!("  child      {name} is {state} ({command}): {}", child.id));
+}
+
+/// That nobody offers its release, and who may do what about it.
+pub(super) fn print_stranded(view: &RunView, printer: &Printer) {
+    let (Some(why), Some(release)) = (&view.stranded, &view.release) else { return };
+    printer.line("");
+    printer.line(&plain(&format!("It waits for its release {release}: {why}. One of:")));
+    printer.line(&plain(&format!("  start a worker that offers {release} of {}", view.workflow)));
+    printer.line(&plain(&format!("  semel releases show {}", view.workflow)));
+    printer.line(&format!("  semel runs move {} --to RELEASE --reason '…'", view.id));
+    printer.line(&format!("  semel runs cancel {} --reason '…'", view.id));
 }
 
 /// Why it stands still, and who may do what about it.
@@ -261,6 +312,9 @@ pub(super) fn print_pause(view: &RunView, printer: &Printer) {
     command("retry", "");
     if let Some(id) = &pause.id {
         command("skip", &format!(" '{id}' --value '{{…}}'"));
+    }
+    if pause.code == "diverged" && view.release.is_some() {
+        command("move", " --to RELEASE");
     }
     command("fail", "");
     command("cancel", "");

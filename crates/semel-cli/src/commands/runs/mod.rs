@@ -30,6 +30,7 @@ pub(crate) async fn run(place: &Place, command: Runs, printer: &Printer) -> Resu
         Runs::Retry(options) => decide(place, &options, Verb::Retry, printer).await,
         Runs::Fail(options) => decide(place, &options, Verb::Fail, printer).await,
         Runs::Skip(options) => skip(place, &options, printer).await,
+        Runs::Move(options) => move_to(place, &options, printer).await,
     }
 }
 
@@ -48,7 +49,7 @@ async fn ls(place: &Place, options: &args::RunLs, printer: &Printer) -> Result<(
         return printer.json(&json!({ "items": views, "next": page.next }));
     }
     let rows: Vec<_> = views.iter().map(|view| row(view, printer)).collect();
-    let headings = ["ID", "WORKFLOW", "KEY", "STATE", "WAITS ON", "CREATED"];
+    let headings = ["ID", "WORKFLOW", "KEY", "STATE", "RELEASE", "WAITS ON", "PARENT", "CREATED"];
     printer.table(&headings, &rows);
     if views.is_empty() {
         printer.talk("no runs; `semel runs start` starts one");
@@ -87,7 +88,9 @@ fn row(view: &RunView, printer: &Printer) -> Vec<String> {
         plain(&view.workflow),
         plain(&view.key),
         printer.paint(lines::tone(view.state), view.state),
+        plain(view.release.as_deref().unwrap_or_default()),
         plain(view.waits_on.as_deref().unwrap_or_default()),
+        view.parent.clone().unwrap_or_default(),
         view.created_at.clone(),
     ]
 }
@@ -95,6 +98,10 @@ fn row(view: &RunView, printer: &Printer) -> Vec<String> {
 #[derive(Serialize)]
 struct Answer {
     id: String,
+    /// A draft starts in the twin.
+    namespace: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    release: Option<String>,
     workflow: String,
     key: String,
     state: &'static str,
@@ -116,13 +123,13 @@ async fn start(place: &Place, options: &args::RunStart, printer: &Printer) -> Re
         None => options.input.clone(),
     };
     let ask = Start {
-        namespace: place.namespace()?,
+        namespace: place.namespace_to_begin()?,
         workflow,
         key: key.map_err(|error| invalid(error.into()))?,
         input: json_of(input.trim())?,
         window_ms: limits::WINDOW_MS,
         deadline_ms: deadline_ms.map_err(too_odd)?,
-        release: None,
+        release: options.release.clone(),
         parent: None,
     };
     let engine = place.engine_to_decide().await?;
@@ -134,15 +141,22 @@ async fn start(place: &Place, options: &args::RunStart, printer: &Printer) -> Re
     };
     let result = ended.transpose()?;
     // What it came to may be long after its start.
-    let run = engine.run(&place.namespace()?, &id).await.map_err(Failed::about_run)?;
+    let found = engine.store().run(&started.run.namespace, &id).await?;
+    let run = found.unwrap_or(started.run);
     if printer.wants_json() {
-        let (workflow, key, state) = (run.workflow.clone(), run.key.clone(), run.state().as_str());
-        return printer.json(&Answer { id, workflow, key, state, attached, result });
+        let state = run.state().as_str();
+        let Run { namespace, release, workflow, key, .. } = run;
+        let answer = Answer { id, namespace, release, workflow, key, state, attached, result };
+        return printer.json(&answer);
     }
     if let Some(result) = result {
         printer.talk(&format!("{id} is {}", run.state()));
         printer.line(result.text());
         return Ok(());
+    }
+    if run.namespace != place.namespace {
+        let twin = plain(&run.namespace);
+        printer.talk(&format!("it is a draft: look at it with --namespace {twin}"));
     }
     let how = if attached { "attached: the key had started it" } else { "started" };
     printer.line(&format!("{id}\t{}\t{how}", run.state()));
@@ -209,6 +223,14 @@ async fn skip(place: &Place, options: &args::RunSkip, printer: &Printer) -> Resu
     let (namespace, step) = (place.namespace()?, &options.step);
     let decided = engine.skip_step(&namespace, &id, step, &value, actor, reason).await;
     print_decided(&engine, decided, printer)
+}
+
+async fn move_to(place: &Place, options: &args::RunMove, printer: &Printer) -> Result<(), Failed> {
+    let args::Operator { actor, reason } = &options.operator;
+    let (namespace, id) = (place.namespace()?, place.run_id(&options.run)?);
+    let engine = place.engine_to_decide().await?;
+    let moved = engine.move_run(&namespace, &id, &options.to, (actor, reason)).await;
+    print_decided(&engine, moved, printer)
 }
 
 /// Where a run stands after a decision.

@@ -8,7 +8,9 @@ use semel_core::journal::{self, Entry, Event, Link};
 use semel_core::limits;
 use semel_core::run::{Run, State};
 use semel_core::wire::{EffectView, effect_view};
-use semel_core::wire_run::{EntryView, RunView, entry_view, history_view, run_view};
+use semel_core::wire_run::{
+    ChildView, EntryView, RunView, child_asked, entry_view, history_view, run_view,
+};
 use semel_engine::Engine;
 use semel_store::{Inked, StoreError};
 
@@ -49,8 +51,11 @@ pub(super) async fn show(
     if printer.wants_json() {
         return printer.json(&teller.whole(&run, &reader, &entries).await?);
     }
-    let view = run_view(&run, &engine.store().ground().now);
+    let view = teller.view(&run).await?;
     teller.print(&view, &reader, &entries).await?;
+    for child in teller.children(&run, &entries).await? {
+        lines::print_child(&child, printer);
+    }
     teller.print_close(&run, &view).await
 }
 
@@ -109,6 +114,34 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
+    /// The run as it stands, with whoever is before it.
+    async fn view(&self, run: &Run) -> Result<RunView, Failed> {
+        let mut view = run_view(run, &self.engine.store().ground().now);
+        for (wait, shown) in run.waits.iter().zip(&mut view.waits) {
+            shown.behind = self.engine.runs_before(run, wait).await?;
+        }
+        Ok(view)
+    }
+
+    /// The runs that this one asked for, each once, as they stand now.
+    async fn children(&self, run: &Run, all: &[Told]) -> Result<Vec<ChildView>, Failed> {
+        let mut children = Vec::new();
+        for told in all {
+            let Event::Planned { id: command, what, .. } = &told.entry.event else { continue };
+            let Some((workflow, key)) = child_asked(what) else { continue };
+            let id = self.place.run_id(&format!("{workflow}/{key}"))?;
+            let child = self.engine.store().run(&run.namespace, &id).await?;
+            children.push(ChildView {
+                command: command.clone(),
+                id,
+                workflow: workflow.to_owned(),
+                key: key.to_owned(),
+                state: child.map_or("missing", |child| child.state().as_str()),
+            });
+        }
+        Ok(children)
+    }
+
     async fn follow(
         &self,
         mut run: Run,
@@ -116,7 +149,7 @@ impl Teller<'_> {
         mut entries: Vec<Told>,
     ) -> Result<(), Failed> {
         if !self.printer.wants_json() {
-            let view = run_view(&run, &self.engine.store().ground().now);
+            let view = self.view(&run).await?;
             lines::print_head(&view, self.printer);
             self.printer.line("");
         }
@@ -139,7 +172,7 @@ impl Teller<'_> {
             entries = reader.more(self.engine).await?;
         }
         if !self.printer.wants_json() {
-            let view = run_view(&run, &self.engine.store().ground().now);
+            let view = self.view(&run).await?;
             self.print_close(&run, &view).await?;
         }
         self.ending(&run).await
@@ -161,7 +194,7 @@ impl Teller<'_> {
 
     /// Everything in one document, with all values.
     async fn whole(&self, run: &Run, reader: &Reader, all: &[Told]) -> Result<RunView, Failed> {
-        let view = run_view(run, &self.engine.store().ground().now);
+        let view = self.view(run).await?;
         if all.is_empty() {
             return Ok(view);
         }
@@ -179,7 +212,9 @@ impl Teller<'_> {
         for name in planned {
             effects.extend(self.effect(name).await?);
         }
-        Ok(RunView { history: Some(history_view(reader.head, entries, effects)), ..view })
+        let children = self.children(run, all).await?;
+        let history = history_view(reader.head, entries, effects, children);
+        Ok(RunView { history: Some(history), ..view })
     }
 
     async fn entry(&self, run: &Run, told: &Told) -> Result<EntryView, Failed> {
@@ -238,6 +273,7 @@ impl Teller<'_> {
     /// What it waits for, why it stands still, or what it came to.
     async fn print_close(&self, run: &Run, view: &RunView) -> Result<(), Failed> {
         lines::print_waits(view, self.printer);
+        lines::print_stranded(view, self.printer);
         lines::print_pause(view, self.printer);
         if run.state() == State::Done {
             let result = self.engine.ending(run).await?;

@@ -1,18 +1,18 @@
 //! The invariants of runs: rows, journals, and that whatever a run waits for will wake it.
 
 use indicatif::ProgressBar;
-use semel_core::journal;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::limits;
 use semel_core::run::{On, Run, State, Wait};
 use semel_core::verify::{Violation, Waker, check_run, check_wait};
+use semel_core::{entity, gate, journal};
 use semel_store::Upkeep;
 
-use super::Verified;
+use super::{Verified, cards};
 use crate::exit::Failed;
 
 /// How often a run that moves on while it is looked at is looked at again.
-const LOOKS: usize = 5;
+pub(super) const LOOKS: usize = 5;
 
 pub(super) async fn check_all(
     store: &dyn Upkeep,
@@ -90,7 +90,19 @@ async fn check_waker(
     wait: &Wait,
 ) -> Result<Option<Violation>, Failed> {
     match &wait.on {
-        On::Timer | On::Retry | On::Slot(_) | On::Child(_) | On::Entity(_) => Ok(None),
+        On::Timer | On::Retry => Ok(None),
+        On::Child(id) => {
+            let child = store.run(&run.namespace, id).await?;
+            Ok(check_wait(run, wait, &Waker::Child(child.as_ref())))
+        }
+        On::Entity(name) => {
+            let entity = cards::read(store, &run.namespace, entity::CARD, name).await?;
+            Ok(check_wait(run, wait, &Waker::Entity(entity.as_ref())))
+        }
+        On::Slot(name) => {
+            let gate = cards::read(store, &run.namespace, gate::CARD, name).await?;
+            Ok(check_wait(run, wait, &Waker::Gate(gate.as_ref())))
+        }
         On::Signal(name) => {
             let inbox = store.inbox(run.number).await?;
             let come = inbox.iter().filter(|delivery| delivery.name == *name).count();

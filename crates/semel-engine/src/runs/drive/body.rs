@@ -1,0 +1,140 @@
+//! Polling the code of a workflow until it rests.
+
+use std::cell::Cell;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::task::{Context, Poll};
+
+use semel_core::code::Code;
+use semel_core::json::Json;
+use semel_core::limits;
+
+use super::{Driver, Halt, foreign, pause};
+use crate::runs::port::Work;
+use crate::runs::undo::Undoable;
+use crate::{Error, lock};
+
+/// How the code was left by a poll.
+enum Polled {
+    /// It ended, or waits for answers only.
+    Rests,
+    /// It woke itself meanwhile.
+    Again,
+    /// It runs in another thread.
+    Away,
+}
+
+impl Driver {
+    pub(super) async fn begin_body(&mut self, input: Json) -> Result<(), Halt> {
+        let unknown =
+            || Error::new(Code::WorkflowUnknown, "no worker here has the code of the run");
+        let make = self.make.clone().ok_or_else(unknown)?;
+        let port = self.port.clone();
+        // Making the future runs user code, too.
+        let made = in_body(|| catch_unwind(AssertUnwindSafe(|| make(port, input))));
+        self.body = Some(made.map_err(|_| panicked())?);
+        self.poll_body().await
+    }
+
+    /// Polls the code until it waits for answers only.
+    pub(super) async fn poll_body(&mut self) -> Result<(), Halt> {
+        for _ in 0..limits::POLLS_MAX {
+            match self.poll_once()? {
+                Polled::Rests => return Ok(()),
+                Polled::Again => {}
+                Polled::Away => self.wait_for_code().await?,
+            }
+        }
+        let text = format!("the body did not come to rest after {} polls", limits::POLLS_MAX);
+        Err(pause(None, Code::ForeignAwait, text))
+    }
+
+    fn poll_once(&mut self) -> Result<Polled, Halt> {
+        let Some(body) = self.body.as_mut() else { return Ok(Polled::Rests) };
+        self.alarm.take();
+        let mut context = Context::from_waker(&self.waker);
+        let polled =
+            in_body(|| catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(&mut context))));
+        let ready = polled.map_err(|_| panicked())?;
+        let mut desk = lock(&self.desk);
+        let asked_at = desk.now.expect("a body runs after its run was started");
+        let issued: Vec<(String, Work)> = desk.issued.drain(..).collect();
+        for (id, work) in issued {
+            self.unstarted.push_back(id.clone());
+            if matches!(work, Work::Sleep { .. } | Work::Wait { .. }) {
+                self.asked.insert(id.clone(), asked_at);
+            }
+            if let Work::Effect { undo: Some(undo), .. } = &work {
+                let what = desk.course.open(&id).map_or_else(String::new, |open| open.what.clone());
+                self.undoables.insert(id.clone(), Undoable::new(what, undo.clone()));
+            }
+            self.works.insert(id, work);
+        }
+        let given_up = desk.given_up.take();
+        let (is_away, open_count) = (desk.is_away, desk.course.open_count());
+        // What the body still waits for looks at the desk when it is dropped.
+        drop(desk);
+        if let Some(error) = given_up {
+            return Err(halt(&error));
+        }
+        if let Poll::Ready(outcome) = ready {
+            self.body = None;
+            self.outcome = Some(outcome);
+            return Ok(Polled::Rests);
+        }
+        if is_away {
+            return Ok(Polled::Away);
+        }
+        if self.alarm.take() {
+            return Ok(Polled::Again);
+        }
+        if open_count == 0 {
+            return Err(foreign());
+        }
+        Ok(Polled::Rests)
+    }
+
+    /// Waits for code that runs elsewhere. What was written down meanwhile is on its way.
+    async fn wait_for_code(&mut self) -> Result<(), Halt> {
+        poll_fn(|context| {
+            if let Poll::Ready(Err(stopped)) = self.ink.poll(context) {
+                return Poll::Ready(Err(Halt::from(stopped)));
+            }
+            self.alarm.register(context);
+            if self.alarm.take() { Poll::Ready(Ok(())) } else { Poll::Pending }
+        })
+        .await
+    }
+}
+
+/// Marks this thread as polling the code of a workflow, where nothing outside may be reached.
+fn in_body<T>(poll: impl FnOnce() -> T) -> T {
+    IN_BODY.with(|flag| {
+        flag.set(true);
+        let polled = poll();
+        flag.set(false);
+        polled
+    })
+}
+
+/// Whether the code of a workflow is being polled by the caller's thread.
+pub(crate) fn is_in_body() -> bool {
+    IN_BODY.with(Cell::get)
+}
+
+thread_local! {
+    static IN_BODY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Code that runs elsewhere gave up: for a reason of its own the run waits for an operator; when
+/// it is only gone, another worker goes on.
+fn halt(error: &Error) -> Halt {
+    match error.code() {
+        Code::StoreUnavailable => Halt::Failed(error.clone()),
+        code => pause(None, code, error.detail()),
+    }
+}
+
+fn panicked() -> Halt {
+    pause(None, Code::Panicked, "the body of the workflow panicked")
+}
