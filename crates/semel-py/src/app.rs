@@ -11,6 +11,7 @@ use semel_core::limits;
 use semel_core::wire::effect_view;
 use semel_engine::Handler;
 
+use crate::approvals::{self, Verdict};
 use crate::convert;
 use crate::declare::Declaration;
 use crate::error::raise;
@@ -19,6 +20,7 @@ use crate::job::doer;
 use crate::mailbox::{Asked, Inbox, Told};
 use crate::process::{Ours, runtime};
 use crate::releases::{self, Offering, Policy};
+use crate::schedules;
 use crate::transaction;
 use crate::wish::Wish;
 use crate::within::PythonWire;
@@ -261,6 +263,68 @@ impl App {
     /// Tells all releases of the workflows of the namespace, as JSON.
     fn releases(&self, inbox: &Inbox, token: u64) -> PyResult<Asked> {
         inbox.ask(token, releases::list(self.semel()?))
+    }
+
+    /// Tells what waits for people, as JSON.
+    fn approvals(&self, inbox: &Inbox, token: u64, most: usize) -> PyResult<Asked> {
+        inbox.ask(token, approvals::list(self.semel()?, most))
+    }
+
+    /// Answers a question, by a person who saw what this digest names; tells the answer that
+    /// stands, as JSON.
+    #[expect(clippy::too_many_arguments, reason = "a decision has that many parts")]
+    fn judge(
+        &self,
+        inbox: &Inbox,
+        token: u64,
+        action: &str,
+        key: &str,
+        digest: String,
+        answer: &str,
+        actor: String,
+        reason: String,
+    ) -> PyResult<Asked> {
+        let asked = (action, key, digest);
+        let verdict = Verdict::new(&self.namespace, asked, answer, (actor, reason))?;
+        inbox.ask(token, verdict.give(self.semel()?))
+    }
+
+    /// Puts a schedule; tells it as it stands, as JSON.
+    #[expect(clippy::too_many_arguments, reason = "a schedule has that many parts")]
+    fn schedule(
+        &self,
+        inbox: &Inbox,
+        token: u64,
+        name: String,
+        workflow: String,
+        input: String,
+        cron: String,
+        zone: String,
+        catch_up: &str,
+        window_ms: Option<u64>,
+    ) -> PyResult<Asked> {
+        let input = convert::json(input)?;
+        let content = schedules::content(workflow, input, (cron, zone), catch_up, window_ms);
+        let content = content.map_err(|error| raise(&error))?;
+        inbox.ask(token, schedules::put(self.semel()?, name, content))
+    }
+
+    /// Stops a schedule (`pause`), lets it go on (`resume`), or removes it (`remove`).
+    fn steer_schedule(
+        &self,
+        inbox: &Inbox,
+        token: u64,
+        name: String,
+        verb: String,
+        actor: String,
+        reason: String,
+    ) -> PyResult<Asked> {
+        inbox.ask(token, schedules::steer(self.semel()?, name, verb, (actor, reason)))
+    }
+
+    /// Tells all schedules of the namespace, as JSON.
+    fn schedules(&self, inbox: &Inbox, token: u64) -> PyResult<Asked> {
+        inbox.ask(token, schedules::list(self.semel()?))
     }
 
     /// Registers the code that attends to due effects of an action which nobody waits for.

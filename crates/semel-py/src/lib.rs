@@ -6,6 +6,7 @@
 //! but itself.
 
 mod app;
+mod approvals;
 mod bench;
 mod body;
 mod convert;
@@ -18,6 +19,7 @@ mod open;
 mod port;
 mod process;
 mod releases;
+mod schedules;
 mod transaction;
 mod wish;
 mod within;

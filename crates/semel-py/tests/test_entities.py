@@ -133,6 +133,42 @@ def test_a_task_that_is_cancelled_leaves(app: Semel) -> None:
     assert app.start(cancels).result(timeout=20) == 2
 
 
+@workflow
+async def gives_up(ctx: WorkflowContext) -> str:
+    async def holds() -> None:
+        async with ctx.entity("ticket:42"):
+            raise AssertionError("it was not waited for any more")
+
+    task = asyncio.create_task(holds())
+    await ctx.wait_for_signal("give up")
+    task.cancel()
+    await ctx.wait_for_signal("end")
+    return f"{task.cancelled()}"
+
+
+def test_a_task_that_is_cancelled_in_the_queue_does_not_stand_in_the_way(store_url: str) -> None:
+    app = Semel(store_url)
+    first = app.start(acts, "a", key="a")
+    until(lambda: len(WORLD) == 1)
+    second = app.start(gives_up, key="g")
+    until(lambda: second.state == "waiting")
+    second.signal("give up")
+    third = app.start(acts, "b", key="b")
+    until(lambda: third.state == "waiting")
+    app.close()
+    app = Semel(store_url)
+    app.offer(acts)
+    app.offer(gives_up)
+    first, second, third = (app.run(one.id) for one in (first, second, third))
+    for one in (first, third):
+        one.signal("go")
+        one.signal("end")
+    assert (first.result(timeout=20), third.result(timeout=20)) == (1, 3)
+    second.signal("end")
+    assert second.result(timeout=20) == "True"
+    app.close()
+
+
 def test_entities_in_an_event_loop(sqlite_url: str) -> None:
     @workflow(name="loop")
     async def loop(ctx: WorkflowContext) -> int:

@@ -50,7 +50,9 @@ from ._errors import (
 from ._handles import AsyncRunHandle, RunHandle
 from ._intent import Intent, intent
 from ._native import __version__
+from ._people import AsyncQuestion, Decision, Question
 from ._releases import Release
+from ._schedules import Schedule
 from ._tools import Tool, Toolbox, tool, tools
 from ._transaction import transaction
 from ._waits import Callback, Signal
@@ -63,6 +65,7 @@ __all__ = [
     "ApprovalExpired",
     "ApprovalReturned",
     "ApprovalRule",
+    "AsyncQuestion",
     "AsyncRunHandle",
     "AsyncSemel",
     "Callback",
@@ -70,6 +73,7 @@ __all__ = [
     "Concurrency",
     "ConcurrencyRejected",
     "Contract",
+    "Decision",
     "Effect",
     "Entity",
     "ForeignAwait",
@@ -83,6 +87,7 @@ __all__ = [
     "NotApplied",
     "NotConfigured",
     "NotHeld",
+    "Question",
     "RateLimited",
     "Refused",
     "Release",
@@ -92,6 +97,7 @@ __all__ = [
     "RunFailed",
     "RunHandle",
     "RunPaused",
+    "Schedule",
     "ScheduleInvalid",
     "Semel",
     "SemelError",

@@ -3,247 +3,31 @@
 from __future__ import annotations
 
 import atexit
-import copy
 import json
 import os
 import threading
 import weakref
 from collections.abc import Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _current, _native
-from ._children import started
-from ._codec import Codec, codec
-from ._contracts import Duration, milliseconds, optional_ms
-from ._effect import Bound, Effect
-from ._errors import SemelError
-from ._handles import RunHandle, actor_name
-from ._host import Begin, Home, Host, ask_blocking
+from ._children import Key
+from ._contracts import Duration, milliseconds
+from ._effect import Effect
+from ._handles import RunHandle
+from ._host import Home, Host, ask_blocking
+from ._ledger import PATIENCE_MS, App, parsed, result_of
+from ._people import Question
 from ._releases import Release, read_releases
-from ._template import key_parts
-from ._transaction import Transactional, TransactionWork
+from ._schedules import CatchUp, Schedule, read_schedule
 from ._workflow import Workflow
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from typing_extensions import Self
-
     from ._worker import Worker
 
 T = TypeVar("T")
-Key = str | list[str] | tuple[str, ...]
-
-PATIENCE_MS = 5_000
-"""How long closing waits for runs that have something under way."""
-
-
-_twins = threading.Lock()
-"""Held while a twin is made: a second one would keep the ledger open."""
-
-
-class Offered(NamedTuple):
-    """What a process works on, and how it was told to."""
-
-    workflow: Workflow[..., Any]
-    release: str | None
-    draft: bool
-
-
-class App:
-    """What `Semel` and `AsyncSemel` have in common."""
-
-    def __init__(
-        self, url: str, namespace: str, lease: Duration | None, release: str | None
-    ) -> None:
-        self.url = url
-        self.namespace = namespace
-        self.release = release
-        self._lease_ms = optional_ms(lease)
-        self._native: _native.App | None = None
-        self._offered: dict[str, Offered] = {}
-        self._is_closing = False
-        self._live: Self | None = None
-        """Of a draft twin: the other half."""
-        self._twin: Self | None = None
-
-    @property
-    def native(self) -> _native.App:
-        """The opened ledger."""
-        if self._native is None:
-            raise SemelError("this Semel is not open", code="store_unavailable")
-        return self._native
-
-    def _set_lease(self) -> None:
-        if self._lease_ms is not None:
-            self.native.set_lease_ms(self._lease_ms)
-
-    def hosting(self) -> Host:
-        """Where its runs are worked on."""
-        raise NotImplementedError
-
-    def draft(self) -> Self:
-        """The same ledger, in the draft twin of the namespace: its effects and runs are others."""
-        if self._live is not None:
-            return self
-        with _twins:
-            if self._twin is None:
-                native = self.native.draft()
-                twin = copy.copy(self)
-                twin._native, twin.namespace = native, native.namespace
-                twin._live, twin._offered = self, {}
-                self._twin = twin
-            return self._twin
-
-    def within(self, namespace: str) -> App:
-        """The half that works in this namespace: this one, or its twin."""
-        if namespace == self.namespace:
-            return self
-        return self.draft() if self._live is None else self._live.within(namespace)
-
-    def call_effect(self, effect: Effect[..., Any], bound: Bound) -> Any:
-        """A direct call of an effect: through the ledger alone."""
-        wish = effect.wish(bound, self)
-
-        def begin(inbox: _native.Inbox, token: int) -> _native.Asked:
-            return self.native.call(inbox, token, wish)
-
-        if effect.shape.is_async:
-            return self._receipt_later(effect, begin)
-        return effect.shape.result.load(ask_blocking(begin))
-
-    async def _receipt_later(self, effect: Effect[..., Any], begin: Begin) -> Any:
-        return effect.shape.result.load(await Host.running().ask(begin))
-
-    def call_transaction(self, effect: Transactional[..., Any], key: list[str], input: str) -> Any:
-        """A direct call of a transaction, in this thread."""
-        work = TransactionWork(effect)
-        begin = self._transact(effect, key, input, work)
-        try:
-            return effect.shape.result.load(ask_blocking(begin))
-        except SemelError:
-            if work.error is not None:
-                raise work.error from None
-            raise
-
-    def _transact(
-        self, effect: Transactional[..., Any], key: list[str], input: str, work: TransactionWork
-    ) -> Begin:
-        return lambda inbox, token: self.native.transact(
-            inbox, token, effect.declaration, key, input, work
-        )
-
-    def offer_on(
-        self,
-        host: Host,
-        workflow: Workflow[..., Any],
-        release: str | None = None,
-        draft: bool = False,
-    ) -> None:
-        """Lets the thread of this host work on runs of the workflow."""
-        known = self._offered.get(workflow.name)
-        if known is not None and known.workflow is workflow:
-            return
-        if known is not None and known.workflow.function is not workflow.function:
-            detail = f"there are two workflows named {workflow.name}; give one another name"
-            raise SemelError(detail, code="name_invalid")
-        host.offer(self, workflow)
-        release = release or self.release
-        name = release or workflow.release
-        strict, policy = workflow.is_strict, workflow.policy
-        self.native.offer(host.inbox, workflow.name, name, strict, draft, policy)
-        self._offered[workflow.name] = Offered(workflow, release, draft)
-        for named in workflow.named():
-            if named.name not in self._offered:
-                self.offer_on(host, named, release, draft)
-
-    def offer_beside(self, parent: Workflow[..., Any], workflow: Workflow[..., Any]) -> None:
-        """Works on children of a run, too, in the way in which it works on the run."""
-        known = self._offered.get(parent.name)
-        if known is None and self._live is not None:
-            self._live.offer_beside(parent, workflow)
-        elif known is not None and not self._is_closing:  # an offer would open the doors again
-            self.offer_on(self.hosting(), workflow, known.release, known.draft)
-
-    def attend_on(self, host: Host, effect: Effect[..., Any], draft: bool = False) -> None:
-        """Lets the thread of this host attend to due effects that nobody waits for. A draft has its
-        own, which are in the twin."""
-        app = self.draft() if draft else self
-        send, look = effect.send_work(app), effect.look_work(app)
-        app.native.attend(host.inbox, effect.declaration, send, look)
-
-    def _start(
-        self,
-        workflow: Workflow[..., Any] | str,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        key: Key | None,
-        deadline: Duration | None,
-        replay_window: Duration | None,
-        release: str | None,
-    ) -> tuple[Begin, Codec]:
-        """What starts a run, and the codec of its result."""
-        name, input, result = started(workflow, args, kwargs)
-        parts = None if key is None else key_parts(key)
-        window_ms, deadline_ms = optional_ms(replay_window), optional_ms(deadline)
-
-        def begin(inbox: _native.Inbox, token: int) -> _native.Asked:
-            return self.native.start(
-                inbox, token, name, parts, input, window_ms, deadline_ms, release
-            )
-
-        return begin, result
-
-    def _call_back(self, secret: str, payload: Any) -> Begin:
-        stored = codec(Any).dump(payload)
-        return lambda inbox, token: self.native.call_back(inbox, token, secret, stored)
-
-    def _promote(
-        self,
-        workflow: Workflow[..., Any] | str,
-        release: str | None,
-        reason: str,
-        actor: str | None,
-    ) -> Begin:
-        name = workflow.name if isinstance(workflow, Workflow) else workflow
-        who = actor or actor_name()
-        return lambda inbox, token: self.native.promote(inbox, token, name, release, who, reason)
-
-    def _releases(self) -> Begin:
-        return lambda inbox, token: self.native.releases(inbox, token)
-
-    def _find(self, action: str | Effect[..., Any], key: Key) -> Begin:
-        name = action.action if isinstance(action, Effect) else action
-        return lambda inbox, token: self.native.find(inbox, token, name, key_parts(key))
-
-    def _resolve(
-        self,
-        action: str | Effect[..., Any],
-        key: Key,
-        decision: str,
-        receipt: Any,
-        reason: str,
-        actor: str | None,
-    ) -> Begin:
-        result = action.shape.result if isinstance(action, Effect) else codec(Any)
-        name = action.action if isinstance(action, Effect) else action
-        stored = result.dump(receipt) if decision == "done" else None
-        parts, who = key_parts(key), actor or actor_name()
-        return lambda inbox, token: self.native.resolve(
-            inbox, token, name, parts, decision, stored, who, reason
-        )
-
-    def _closed(self) -> None:
-        _current.closed(self)
-        native, self._native = self._native, None
-        # Opened again it has a ledger that none of them was offered to.
-        self._offered.clear()
-        self._is_closing = False
-        twin, self._twin = self._twin, None
-        if twin is not None:
-            twin._closed()
-        if native is not None:
-            native.close()
 
 
 class Semel(App):
@@ -372,6 +156,51 @@ class Semel(App):
         """All releases of the workflows of this namespace."""
         return read_releases(ask_blocking(self._releases()))
 
+    def approvals(self, most: int = 100) -> list[Question]:
+        """What waits for a person's decision, newest first: `question.approve()`, `.deny(…)` or
+        `.return_(…)`."""
+        found = json.loads(ask_blocking(self._approvals(most)))
+        return [Question(self.native, view, input) for view, input in found]
+
+    def schedule(
+        self,
+        name: str,
+        workflow: Workflow[..., Any] | str,
+        *,
+        cron: str,
+        zone: str = "UTC",
+        catch_up: CatchUp = "skip",
+        input: Any = None,
+        replay_window: Duration | None = None,
+    ) -> Schedule:
+        """Starts a run of the workflow at each tick, once for ever: `cron="0 3 * * *"` in a time
+        zone such as `Europe/Rome`.
+
+        `catch_up` says what becomes of ticks that nobody was there for: none of them runs, the
+        latest (`"once"`), or each (`"all"`). `input` is what each run gets. Said again it changes
+        nothing; said otherwise it holds from now on. Given itself, the workflow is worked on by
+        this process, too."""
+        begin = self._schedule(name, workflow, input, (cron, zone, catch_up), replay_window)
+        if isinstance(workflow, Workflow):
+            self.offer(workflow)
+        return read_schedule(json.loads(ask_blocking(begin)))
+
+    def schedules(self) -> list[Schedule]:
+        """All schedules of this namespace, by name."""
+        return [read_schedule(view) for view in json.loads(ask_blocking(self._schedules()))]
+
+    def pause_schedule(self, name: str, *, reason: str, actor: str | None = None) -> None:
+        """Stops a schedule: ticks are passed over until it is resumed."""
+        ask_blocking(self._steer_schedule(name, "pause", reason, actor))
+
+    def resume_schedule(self, name: str) -> None:
+        """Lets a schedule go on, with the first tick from now on."""
+        ask_blocking(self._steer_schedule(name, "resume"))
+
+    def remove_schedule(self, name: str) -> None:
+        """Removes a schedule. Its runs stay."""
+        ask_blocking(self._steer_schedule(name, "remove"))
+
     def find(self, action: str | Effect[..., Any], key: Key) -> dict[str, Any] | None:
         """What the ledger knows of an effect; None when it was never begun."""
         return parsed(ask_blocking(self._find(action, key)))
@@ -418,16 +247,6 @@ class Semel(App):
         trace: TracebackType | None,
     ) -> None:
         _current.pop()
-
-
-def result_of(workflow: Workflow[..., Any] | None) -> Codec:
-    """The codec of what a run comes to."""
-    return codec(Any) if workflow is None else workflow.shape.result
-
-
-def parsed(text: str | None) -> dict[str, Any] | None:
-    """A view of the engine, read."""
-    return None if text is None else dict(json.loads(text))
 
 
 _opened: weakref.WeakSet[Semel] = weakref.WeakSet()

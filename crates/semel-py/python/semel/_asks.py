@@ -7,14 +7,13 @@ from collections.abc import Coroutine
 from typing import Any
 
 from ._approval import Approval
+from ._children import Key
 from ._codec import codec
 from ._command import Commands, command
 from ._contracts import Duration, optional_ms
 from ._errors import NotApplied, text
 from ._native import Again, Ask, Declaration, Inbox, Wish
 from ._template import key_parts
-
-Key = str | list[str] | tuple[str, ...]
 
 
 class _Nothing:

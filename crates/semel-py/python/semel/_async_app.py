@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import weakref
 from collections.abc import AsyncGenerator, Coroutine, Generator, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _current, _native
-from ._app import PATIENCE_MS, App, Key, parsed, result_of
+from ._children import Key
 from ._contracts import Duration, milliseconds
 from ._effect import Effect
 from ._errors import SemelError
 from ._handles import AsyncRunHandle
 from ._host import Begin, Host
+from ._ledger import PATIENCE_MS, App, parsed, result_of
+from ._people import AsyncQuestion
 from ._releases import Release, read_releases
+from ._schedules import CatchUp, Schedule, read_schedule
 from ._workflow import Workflow
 
 if TYPE_CHECKING:
@@ -171,6 +175,44 @@ class AsyncSemel(App):
     async def releases(self) -> list[Release]:
         """All releases of the workflows of this namespace."""
         return read_releases(await self._ask(self._releases()))
+
+    async def approvals(self, most: int = 100) -> list[AsyncQuestion]:
+        """What waits for a person's decision, newest first."""
+        found = json.loads(await self._ask(self._approvals(most)))
+        return [AsyncQuestion(self.native, view, input) for view, input in found]
+
+    async def schedule(
+        self,
+        name: str,
+        workflow: Workflow[..., Any] | str,
+        *,
+        cron: str,
+        zone: str = "UTC",
+        catch_up: CatchUp = "skip",
+        input: Any = None,
+        replay_window: Duration | None = None,
+    ) -> Schedule:
+        """Starts a run of the workflow at each tick, once for ever; as `Semel.schedule`."""
+        begin = self._schedule(name, workflow, input, (cron, zone, catch_up), replay_window)
+        if isinstance(workflow, Workflow):
+            await self.offer(workflow)
+        return read_schedule(json.loads(await self._ask(begin)))
+
+    async def schedules(self) -> list[Schedule]:
+        """All schedules of this namespace, by name."""
+        return [read_schedule(view) for view in json.loads(await self._ask(self._schedules()))]
+
+    async def pause_schedule(self, name: str, *, reason: str, actor: str | None = None) -> None:
+        """Stops a schedule: ticks are passed over until it is resumed."""
+        await self._ask(self._steer_schedule(name, "pause", reason, actor))
+
+    async def resume_schedule(self, name: str) -> None:
+        """Lets a schedule go on, with the first tick from now on."""
+        await self._ask(self._steer_schedule(name, "resume"))
+
+    async def remove_schedule(self, name: str) -> None:
+        """Removes a schedule. Its runs stay."""
+        await self._ask(self._steer_schedule(name, "remove"))
 
     async def find(self, action: str | Effect[..., Any], key: Key) -> dict[str, Any] | None:
         """What the ledger knows of an effect; None when it was never begun."""

@@ -19,7 +19,7 @@ from ._command import is_command
 from ._errors import ForeignAwait, Raised, Receipts, SemelError, describe, from_native, text
 
 if TYPE_CHECKING:
-    from ._app import App
+    from ._ledger import App
     from ._native import RunPort
     from ._workflow import Workflow
 

@@ -29,8 +29,8 @@ from ._work import StepWork
 from ._workflow import Workflow
 
 if TYPE_CHECKING:
-    from ._app import App
     from ._body import Body
+    from ._ledger import App
     from ._native import RunPort
 
 P = ParamSpec("P")

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from ._errors import NotConfigured
 
 if TYPE_CHECKING:
-    from ._app import App
     from ._context import StepContext
+    from ._ledger import App
 
 _chosen: ContextVar[App | None] = ContextVar("semel_app", default=None)
 _before: ContextVar[tuple[App | None, ...]] = ContextVar("semel_app_before", default=())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import json
 from collections.abc import Coroutine, Generator
 from typing import TYPE_CHECKING, Any
@@ -80,7 +82,18 @@ class Entities(Commands):
     async def _enter(self, id: str, name: str) -> Entity:
         waiter, answer = self._body.wait()
         self._port.enter(waiter, id, name)
-        return Entity(self, id, name, json.loads(await answer or "0"))
+        try:
+            fence = await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            # The wish stands, and nobody would hold what it gets: that is left as soon as it is
+            # there. Else this very run might wait for itself.
+            answer.add_done_callback(functools.partial(self._leave_unused, id, name))
+            raise
+        return Entity(self, id, name, json.loads(fence or "0"))
+
+    def _leave_unused(self, id: str, name: str, answer: asyncio.Future[str | None]) -> None:
+        if not answer.cancelled() and answer.exception() is None:
+            self._body.loop.create_task(self._leave(id, name))
 
     def _leave(self, entered: str, name: str) -> Coroutine[Any, Any, None]:
         return self._left(self._port.next_id(f"leave {name}"), entered, name)

@@ -22,7 +22,7 @@ from ._threads import Threads
 from ._work import Work
 
 if TYPE_CHECKING:
-    from ._app import App
+    from ._ledger import App
     from ._workflow import Workflow
 
 Begin = Callable[[Inbox, int], Asked]

@@ -277,6 +277,34 @@ class App:
         reason: str,
     ) -> Asked: ...
     def releases(self, inbox: Inbox, token: int) -> Asked: ...
+    def approvals(self, inbox: Inbox, token: int, most: int) -> Asked: ...
+    def judge(
+        self,
+        inbox: Inbox,
+        token: int,
+        action: str,
+        key: str,
+        digest: str,
+        answer: str,
+        actor: str,
+        reason: str,
+    ) -> Asked: ...
+    def schedule(
+        self,
+        inbox: Inbox,
+        token: int,
+        name: str,
+        workflow: str,
+        input: str,
+        cron: str,
+        zone: str,
+        catch_up: str,
+        window_ms: int | None,
+    ) -> Asked: ...
+    def steer_schedule(
+        self, inbox: Inbox, token: int, name: str, verb: str, actor: str, reason: str
+    ) -> Asked: ...
+    def schedules(self, inbox: Inbox, token: int) -> Asked: ...
     def attend(
         self, inbox: Inbox, declaration: Declaration, send: object, look: object | None
     ) -> None: ...

@@ -17,7 +17,7 @@ from ._native import Asking, Inbox, Within
 if TYPE_CHECKING:
     import psycopg
 
-    from ._app import App
+    from ._ledger import App
     from ._native import Asked
     from ._transaction import Transactional
 

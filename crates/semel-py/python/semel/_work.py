@@ -12,9 +12,9 @@ from ._codec import Codec, codec
 from ._errors import NotApplied, Refused, SemelError, describe, text
 
 if TYPE_CHECKING:
-    from ._app import App
     from ._context import StepContext
     from ._effect import Effect
+    from ._ledger import App
     from ._native import Inbox, SendIntent
 
 

@@ -9,10 +9,11 @@ from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
-from ._app import App, Semel
+from ._app import Semel
 from ._async_app import AsyncSemel
 from ._contracts import Duration, milliseconds
 from ._effect import Effect
+from ._ledger import App
 from ._workflow import Workflow
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

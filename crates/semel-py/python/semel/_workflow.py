@@ -107,7 +107,8 @@ class Workflow(Declared[P, R_co]):
             with contextlib.suppress(ValueError):  # it may be empty yet
                 found.append(cell.cell_contents)
         if self.instance is not None:
-            own = (inspect.getattr_static(type(self.instance), name, None) for name in names)
+            kind: Any = type(self.instance)
+            own = (inspect.getattr_static(kind, name, None) for name in sorted(names))
             found.extend(one.__get__(self.instance) for one in own if isinstance(one, Workflow))
         return [one for one in found if isinstance(one, Workflow)]
 
