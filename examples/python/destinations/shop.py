@@ -15,7 +15,7 @@ class Shop(HttpDestination):
     """Honours `Idempotency-Key`, except for refunds: each request pays out once more.
 
     `POST /reservations`, `/releases`, `/charges`, `/refunds`, `/parcels`, each with an `order`. No
-    carrier goes to Atlantis: that is a 422.
+    carrier goes to Atlantis: the answer to that parcel has a `refused` and no id.
     """
 
     name = "shop"
@@ -42,7 +42,7 @@ class Shop(HttpDestination):
             return Answer(404, {"error": "not_found"})
         wish = request.json()
         if kind == "parcel" and wish.get("to") == NOWHERE:
-            return Answer(422, {"error": f"no carrier goes to {NOWHERE}"})
+            return Answer(200, {"refused": f"no carrier goes to {NOWHERE}"})
         self._count += 1
         made = {"id": f"{kind}-{self._count}", **wish}
         self.book.applied(kind, **made)

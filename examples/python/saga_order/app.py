@@ -10,7 +10,7 @@ from typing import Any
 import semel
 import semel.httpx
 from pydantic import BaseModel
-from semel import Refused, Semel, WorkflowContext, effect, native_key, workflow
+from semel import Semel, WorkflowContext, effect, native_key, workflow
 
 SHOP = os.environ["SHOP_URL"]
 LEASE = os.environ.get("LEASE")
@@ -19,7 +19,12 @@ LEASE = os.environ.get("LEASE")
 class Receipt(BaseModel):
     """What the back office has made: a reservation, a charge, a parcel, or its undo."""
 
-    id: str
+    id: str = ""
+    refused: str = ""
+
+
+class NotShipped(Exception):
+    """No carrier takes the parcel."""
 
 
 async def ask_shop(path: str, wish: dict[str, Any]) -> Receipt:
@@ -63,9 +68,11 @@ async def charge(order_id: str, cents: int) -> Receipt:
     return await ask_shop("/charges", {"order": order_id, "cents": cents})
 
 
+# A carrier's no is an answer and so a receipt. Raised as `Refused` it would prove something about
+# this send alone: after a crash, an earlier one may have said yes, and that is a doubt.
 @effect("ship", key="{order_id}", contract=native_key("24h"), lease=LEASE)
 async def ship(order_id: str, to: str) -> Receipt:
-    """Hands the parcel to a carrier. A 422 proves that none will take it."""
+    """Hands the parcel to a carrier, who may not want it."""
     return await ask_shop("/parcels", {"order": order_id, "to": to})
 
 
@@ -74,7 +81,10 @@ async def order(ctx: WorkflowContext, order_id: str, to: str) -> Receipt:
     """Three effects. Whatever raises, what was done is taken back, the last first."""
     await ctx.step(reserve, order_id)
     await ctx.step(charge, order_id, 4200)
-    return await ctx.step(ship, order_id, to)
+    parcel = await ctx.step(ship, order_id, to)
+    if parcel.refused:
+        raise NotShipped(parcel.refused)
+    return parcel
 
 
 def outcome(app: Semel, order_id: str, run: semel.RunHandle[Receipt]) -> object:
@@ -86,7 +96,7 @@ def outcome(app: Semel, order_id: str, run: semel.RunHandle[Receipt]) -> object:
             undo = app.find(refund, order_id)
             if undo is not None and undo["state"] == "in_doubt":
                 return {"in_doubt": "refund"}
-        except Refused:
+        except NotShipped:
             # The run ends only when everything is undone.
             return {"taken_back": [undo_id(app, undo, order_id) for undo in (refund, release)]}
 
