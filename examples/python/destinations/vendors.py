@@ -40,7 +40,11 @@ class Vendors(HttpDestination):
             self.book.applied("request", asked=f"{wish['vendor']} for {wish['reference']}")
             return Answer(202, wish)
         parts = request.parts
-        if request.method != "GET" or parts[:1] != ["offers"] or tuple(parts[1:]) not in self._asked:
+        if (
+            request.method != "GET"
+            or parts[:1] != ["offers"]
+            or tuple(parts[1:]) not in self._asked
+        ):
             return Answer(404, {"error": "not_found"})
         line = f"{parts[1]} offers {parts[2]} for {len(parts[1]) * 1000} euros\n"
         return Answer(200, {"document": line * OFFER_LINES})

@@ -31,9 +31,7 @@ class Ticket(BaseModel):
 
 
 # The token is a password for one answer and no part of what is wanted.
-@effect(
-    "hand-over", key="{job}", fingerprint=["job"], contract=native_key("24h"), lease=LEASE
-)
+@effect("hand-over", key="{job}", fingerprint=["job"], contract=native_key("24h"), lease=LEASE)
 async def hand_over(job: str, token: str) -> None:
     """Gives the job away."""
     async with semel.httpx.AsyncClient(base_url=AGENT, timeout=20) as agent:

@@ -85,7 +85,9 @@ def click(app: Semel, wish: Wish, run: RunHandle[Refund], button: str) -> None:
             else:
                 question.approve("as agreed", actor="ann")
             second = question.deny("too much", actor="bob")
-            print(f"{wish.order_id} v{wish.version}: {second.answer} by {second.by}", file=sys.stderr)
+            print(
+                f"{wish.order_id} v{wish.version}: {second.answer} by {second.by}", file=sys.stderr
+            )
         time.sleep(0.05)
 
 

@@ -12,7 +12,16 @@ import httpx
 import semel
 import semel.httpx
 from pydantic import BaseModel
-from semel import Refused, Semel, WorkflowContext, conditional, effect, function, native_key, workflow
+from semel import (
+    Refused,
+    Semel,
+    WorkflowContext,
+    conditional,
+    effect,
+    function,
+    native_key,
+    workflow,
+)
 
 VENDORS_URL = os.environ["VENDORS_URL"]
 CMS = os.environ["CMS_URL"]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use semel::{Answer, Asked, Code, IntoKey, Json, Semel};
+use semel::{Answer, Asked, Code, Contract, IntoKey, Json, Semel};
 use semel_core::effect::{Person, Resolution, State};
 use semel_core::record::Effect;
 use serde_json::Value;
@@ -82,7 +82,11 @@ async fn settle_doubts(semel: &Semel, shop: &Shop) -> usize {
 }
 
 async fn settle(semel: &Semel, effect: &Effect, shop: &Shop) -> bool {
-    if effect.state(&semel.engine().store().ground().now) != State::InDoubt {
+    // Where the contract knows a way on, people leave it alone: they would hide what it does.
+    let is_for_people =
+        effect.plan.as_ref().is_some_and(|plan| plan.terms.contract == Contract::AtMostOnce);
+    let state = effect.state(&semel.engine().store().ground().now);
+    if state != State::InDoubt || !is_for_people {
         return false;
     }
     let paid: Option<Value> = shop.all("refunds").first().cloned();

@@ -27,9 +27,7 @@ def batches_of(worker: Worker) -> list[list[str]]:
     return [line.removeprefix("point: ").split(" | ") for line in lines]
 
 
-def all_points(
-    example: Example, store: str, least: int, check: Check = nothing_else
-) -> list[str]:
+def all_points(example: Example, store: str, least: int, check: Check = nothing_else) -> list[str]:
     """Every point that a worker passes when nobody kills it. Fewer than `least`: some are lost."""
     with on_stage(example.name, example.destinations, store, Forked) as stage:
         worker = stage.start(*example.items, env={DIE_AT: "nowhere"})
