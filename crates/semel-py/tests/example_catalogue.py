@@ -51,9 +51,13 @@ class Example:
     """What the requests that write there are called."""
     settle: Callable[[Stage, Outcome], int] = nothing_to_settle
     """A person settles all doubts: returns how many there were."""
+    wants: Callable[[str], set[Any]] | None = None
+    """What the objects of one item must stand for, where it is more than the item."""
 
     def wanted(self) -> set[Any]:
         """What the objects must stand for, each once."""
+        if self.wants is not None:
+            return {want for item in self.items for want in self.wants(item)}
         if self.name == "nurture_mail":
             return {
                 (f"{item}@customer.example", subject) for item in self.items for subject in MAILS

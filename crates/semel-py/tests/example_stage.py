@@ -31,19 +31,23 @@ SHORT_TIMES = {
     "DEADLINE": "2s",
     "SETTLE_WINDOW": "1500ms",
     "NURTURE_PAUSE": "50ms",
+    "VENDOR_PATIENCE": "50ms",
 }
 
 # What each kind of destination is called in the environment of an example.
 VARIABLES = {
+    "agent": "AGENT_URL",
     "cms": "CMS_URL",
     "crm": "CRM_URL",
     "hubspot": "HUBSPOT_URL",
     "model": "MODEL_URL",
     "queue": "QUEUE_URL",
     "records": "RECORDS_URL",
+    "shop": "SHOP_URL",
     "slack": "SLACK_URL",
     "smtp": "SMTP_ADDRESS",
     "stripe": "STRIPE_URL",
+    "vendors": "VENDORS_URL",
 }
 
 

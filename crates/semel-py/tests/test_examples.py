@@ -7,11 +7,12 @@ import json
 import pytest
 from destinations import Fault
 from example_catalogue import CATALOGUE, TRIAGE, Example
+from example_long_runs import LONG_RUNS
 from example_stage import Stage, on_stage
 from example_story import check_done, each, finish
 from example_worker import Forked
 
-ALL = [*CATALOGUE, TRIAGE]
+ALL = [*CATALOGUE, *LONG_RUNS, TRIAGE]
 
 each_example = pytest.mark.parametrize("example", ALL, ids=lambda example: example.name)
 

@@ -6,6 +6,7 @@ and what was applied, and fail as they are told (`faults`). Only the standard li
 
 from __future__ import annotations
 
+from destinations.agent import Agent
 from destinations.cms import Cms
 from destinations.crm import Crm
 from destinations.faults import Fault, FaultPlan
@@ -13,14 +14,30 @@ from destinations.hubspot import HubSpot
 from destinations.message_queue import MessageQueue
 from destinations.model import Model
 from destinations.records import Records
+from destinations.shop import Shop
 from destinations.slack import Slack
 from destinations.smtp import Smtp
 from destinations.stripe_api import StripeApi
+from destinations.vendors import Vendors
 
-ALL = (Cms, Crm, HubSpot, MessageQueue, Model, Records, Slack, Smtp, StripeApi)
+ALL = (
+    Agent,
+    Cms,
+    Crm,
+    HubSpot,
+    MessageQueue,
+    Model,
+    Records,
+    Shop,
+    Slack,
+    Smtp,
+    StripeApi,
+    Vendors,
+)
 
 __all__ = [
     "ALL",
+    "Agent",
     "Cms",
     "Crm",
     "Fault",
@@ -29,7 +46,9 @@ __all__ = [
     "MessageQueue",
     "Model",
     "Records",
+    "Shop",
     "Slack",
     "Smtp",
     "StripeApi",
+    "Vendors",
 ]

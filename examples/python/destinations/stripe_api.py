@@ -1,4 +1,4 @@
-"""A part of Stripe's API: payment intents, with Stripe's rules for idempotency keys."""
+"""A part of Stripe's API: payment intents and refunds, with Stripe's rules for idempotency keys."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class StripeApi(HttpDestination):
     def __init__(self, folder: Path, faults: FaultPlan | None = None, port: int = 0) -> None:
         super().__init__(folder, faults, port)
         self._intents: dict[str, dict[str, Any]] = {}
+        self._refund_count = 0
         self._keyed = KeyedAnswers(
             mismatch=_error(
                 400,
@@ -49,6 +50,8 @@ class StripeApi(HttpDestination):
             return _error(401, "invalid_request_error", "You did not provide an API key.")
         if request.line == "POST /v1/payment_intents":
             return self._charge(request)
+        if request.line == "POST /v1/refunds":
+            return self._refund(request)
         found = self._intents.get(request.parts[-1]) if request.method == "GET" else None
         return Answer(200, found) if found else _error(404, "invalid_request_error", "No such URL.")
 
@@ -70,3 +73,20 @@ class StripeApi(HttpDestination):
         key = request.headers.get("idempotency-key")
         self.book.applied("charge", order=form.get("metadata[order_id]"), key=key, id=intent["id"])
         return Answer(200, intent)
+
+    def _refund(self, request: Request) -> Answer:
+        form = request.form()
+        if not form.get("amount", "").isdigit() or "payment_intent" not in form:
+            return _error(400, "invalid_request_error", "Invalid amount or payment.")
+        self._refund_count += 1
+        refund = {
+            "id": f"re_{self._refund_count}",
+            "object": "refund",
+            "amount": int(form["amount"]),
+            "payment_intent": form["payment_intent"],
+            "status": "succeeded",
+        }
+        self.book.applied(
+            "refund", payment=form["payment_intent"], amount=refund["amount"], id=refund["id"]
+        )
+        return Answer(200, refund)

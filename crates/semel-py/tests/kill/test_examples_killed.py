@@ -7,10 +7,13 @@ from functools import partial
 import pytest
 from campaign import pace_of, phase_kills, seeds, survive_phase_kill, survive_random_kills
 from example_catalogue import CATALOGUE, Example
+from example_long_runs import LONG_RUNS
 from example_stage import postgres_server
 from example_story import each
 
-each_example = pytest.mark.parametrize("example", CATALOGUE, ids=lambda example: example.name)
+ALL = [*CATALOGUE, *LONG_RUNS]
+
+each_example = pytest.mark.parametrize("example", ALL, ids=lambda example: example.name)
 each_store = pytest.mark.parametrize("store", ["sqlite", "postgres"])
 
 
