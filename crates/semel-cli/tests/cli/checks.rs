@@ -74,7 +74,7 @@ fn put_card(world: &World, name: &str) {
         name: name.into(),
         version: 1,
         due: None,
-        record: "{}".into(),
+        record: r#"{"inside":[]}"#.into(),
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(store.commit(Write::Card(card).into())).expect("a new card");

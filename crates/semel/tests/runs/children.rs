@@ -123,7 +123,7 @@ async fn a_child_ends_before_a_parent_that_failed_without_waiting_for_it() {
             ctx.sleep(Duration::from_millis(50)).await?;
             Ok::<_, Error>("slept".to_owned())
         });
-        let futures: [std::pin::Pin<Box<dyn Future<Output = Result<String, Error>> + Send>>; 2] =
+        let futures: [futures_util::future::BoxFuture<'_, Result<String, Error>>; 2] =
             [waits, fails];
         ctx.race(futures).await.1?;
         Err::<(), _>(Error::new(Code::RunFailed, "no"))
