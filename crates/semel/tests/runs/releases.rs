@@ -203,8 +203,7 @@ async fn a_strictly_pinned_run_always_waits_for_its_release() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn req_a1_approved_after_fifty_restarts_and_two_promotions_it_is_sent_once_under_its_first_key()
- {
+async fn req_a1_approved_after_fifty_restarts_and_two_promotions_it_is_sent_once() {
     let place = Place::new();
     let sent = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
     let code = |sent: std::sync::Arc<std::sync::Mutex<Vec<String>>>| {
