@@ -175,7 +175,7 @@ def test_req_r7_two_processes_see_three_o_clock_and_there_is_one_report() -> Non
     with on_stage_of(NIGHTLY_REPORT) as stage:
         evening = stage.start(yesterday, env=at("00:00:00"))
         assert evening.end() == 0, evening.words()
-        # Right before three o'clock in Rome; on a slow machine after it, and then it is made up for.
+        # Right before three o'clock in Rome; on a slow machine after it, which is made up for.
         servers = [stage.start("serve", env=at("01:59:58")) for _ in "12"]
         until(lambda: len(NIGHTLY_REPORT.objects(stage)) == 2, timeout=60)
         # A person who helps out gets the run of the tick.
