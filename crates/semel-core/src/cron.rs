@@ -1,32 +1,20 @@
-//! Cron patterns: which minutes of a time zone are ticks.
-//!
-//! Five fields: minute, hour, day of month, month, day of week. Reading one takes time in
-//! proportion to its length and builds five sets of bits; nothing in it is evaluated.
-//!
-//! A pattern that names hours speaks of the time of day. A time that the clock leaves out, because
-//! it is put forward, comes right after the gap; one that comes twice, because it is put back,
-//! counts the first time. A pattern for every hour speaks of the clock as it runs: what is left out
-//! does not come, and what comes twice is two ticks.
+//! Cron patterns: which minutes of a time zone are ticks. Croner reads and searches them; here is
+//! what Semel refuses, and where a search ends.
 
-mod parse;
+mod refuse;
 
-use jiff::Timestamp;
-use jiff::civil::{Date, DateTime};
-use jiff::tz::{AmbiguousOffset, TimeZone, TimeZoneDatabase};
+use croner::Cron as Pattern;
+use croner::parser::{CronParser, Seconds, Year};
+use jiff::civil::DateTime;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+use jiff::{SignedDuration, Timestamp};
 
 use crate::time::Wall;
 
-/// A pattern, read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A pattern, read. There is a day that it comes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cron {
-    minutes: u64,
-    hours: u64,
-    days: u64,
-    months: u64,
-    /// Sunday is 0.
-    weekdays: u64,
-    /// Both kinds of day are named: either of them is enough, as cron has always had it.
-    either_day: bool,
+    pattern: Pattern,
 }
 
 /// Why a text is not a pattern, or not a time zone.
@@ -44,111 +32,93 @@ impl std::fmt::Display for CronInvalid {
 
 impl std::error::Error for CronInvalid {}
 
-/// Twenty-four bits: the pattern is for every hour.
-const EVERY_HOUR: u64 = (1 << 24) - 1;
+/// The calendar repeats itself after 400 years, and croner looks no further than the year 5000:
+/// what does not come in between never does.
+const LAST_CYCLE: DateTime = DateTime::constant(4600, 1, 1, 0, 0, 0, 0);
 
-/// From one 29 February to the next it may be eight years; what does not come in nine never does.
-const DAYS_LOOKED_AT_MAX: usize = 9 * 366;
+/// Croner gives up on a time that is further than this from the end of its gap.
+const CRONER_GAP_MAX: SignedDuration = SignedDuration::from_hours(2);
+
+/// More changes of the clock than any zone has on record; those by rule are no long gaps.
+const CHANGES_LOOKED_AT_MAX: usize = 1_000;
 
 impl Cron {
     /// Reads five fields, or one of the names such as `@daily`.
     pub fn parse(text: &str) -> Result<Cron, CronInvalid> {
-        parse::pattern(text)
+        let written_out = refuse::misread(text)?;
+        let pattern = read(&written_out).map_err(|error| refuse::blame(&written_out, &error))?;
+        if pattern.find_next_occurrence(&LAST_CYCLE, true).is_err() {
+            return Err(refuse::never_comes(text));
+        }
+        Ok(Cron { pattern })
     }
 
     /// The first tick after a moment; `None` when there is none.
     pub fn next(&self, zone: &TimeZone, after: Wall) -> Option<Wall> {
-        let after = Timestamp::from_millisecond(after.0).ok()?;
-        let found = if self.hours == EVERY_HOUR {
-            self.next_by_clock(zone, after)
-        } else {
-            self.next_by_day(zone, after)
+        let mut from = Timestamp::from_millisecond(after.0).ok()?;
+        let tick = loop {
+            let Some(found) = self.search(zone, from, false) else {
+                break self.behind_long_gap(zone, from)?;
+            };
+            // What is not later has been: better no tick than one that fires twice.
+            if found <= from {
+                return None;
+            }
+            if self.is_tick(zone, found) {
+                break found;
+            }
+            from = found;
         };
-        found.map(|tick| Wall(tick.as_millisecond()))
+        Some(Wall(tick.as_millisecond()))
     }
 
-    /// Goes along the times of day. Later ones never come before earlier ones, so the first that
-    /// comes after the moment is the one.
-    fn next_by_day(&self, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> {
-        let mut time = zone.to_datetime(after);
-        loop {
-            time = self.time_of_day(time)?;
-            let tick = moment_of(zone, time)?;
-            if tick > after {
+    fn search(&self, zone: &TimeZone, from: Timestamp, inclusive: bool) -> Option<Timestamp> {
+        let from = from.to_zoned(zone.clone());
+        let found = self.pattern.find_next_occurrence(&from, inclusive);
+        found.ok().map(|tick| tick.timestamp())
+    }
+
+    /// Whether the clock shows a time of the pattern, or left one out right before. Croner 4.0.2
+    /// also gives the end of a gap for a pattern whose time was in the hour before it: `0 1 * * *`
+    /// would come at 01:00 and again at 03:00.
+    fn is_tick(&self, zone: &TimeZone, found: Timestamp) -> bool {
+        let shown = zone.to_datetime(found);
+        self.pattern.is_time_matching(&shown).is_ok_and(|is_one| is_one)
+            || gap(zone, found).is_some_and(|(from, to)| self.is_left_out(from, to))
+    }
+
+    /// Goes on where croner gave up: a clock that was put forward by more than two hours would
+    /// otherwise end the schedule.
+    fn behind_long_gap(&self, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> {
+        for change in zone.following(after).take(CHANGES_LOOKED_AT_MAX) {
+            let end = change.timestamp();
+            let (gap_from, gap_to) = gap(zone, end)?;
+            if gap_to.duration_since(gap_from) <= CRONER_GAP_MAX {
+                continue;
+            }
+            if self.is_left_out(gap_from, gap_to) {
+                return Some(end);
+            }
+            if let Some(tick) = self.search(zone, end, true) {
                 return Some(tick);
             }
-            time = next_minute(time)?;
-        }
-    }
-
-    /// The first time of day that matches, from this one on.
-    fn time_of_day(&self, from: DateTime) -> Option<DateTime> {
-        let mut date = from.date();
-        let mut clock = Some((number(from.hour()), number(from.minute())));
-        for _ in 0..DAYS_LOOKED_AT_MAX {
-            if self.has_day(date)
-                && let Some((hour, minute)) = self.on_a_day(clock.unwrap_or((0, 0)))
-            {
-                return Some(date.at(small(hour), small(minute), 0, 0));
-            }
-            clock = None;
-            date = date.tomorrow().ok()?;
         }
         None
     }
 
-    /// The first hour and minute of a day, not before these.
-    fn on_a_day(&self, (hour, minute): (u32, u32)) -> Option<(u32, u32)> {
-        let first = bit_from(self.hours, hour)?;
-        if first == hour
-            && let Some(minute) = bit_from(self.minutes, minute)
-        {
-            return Some((hour, minute));
-        }
-        let later = if first == hour { bit_from(self.hours, hour + 1)? } else { first };
-        Some((later, self.minutes.trailing_zeros()))
-    }
-
-    /// Goes along the clock as it runs, and looks at what it shows.
-    fn next_by_clock(&self, zone: &TimeZone, after: Timestamp) -> Option<Timestamp> {
-        let shown = zone.to_datetime(after);
-        let into_minute_ms = i64::from(shown.second()) * 1_000 + i64::from(shown.millisecond());
-        let mut at = later(after, 60_000 - into_minute_ms)?;
-        let mut days = 0;
-        while days < DAYS_LOOKED_AT_MAX {
-            let shown = zone.to_datetime(at);
-            let minute = number(shown.minute());
-            let minutes = if !self.has_day(shown.date()) {
-                days += 1;
-                24 * 60 - number(shown.hour()) * 60 - minute
-            } else {
-                match bit_from(self.minutes, minute) {
-                    Some(found) if found == minute => return Some(at),
-                    Some(found) => found - minute,
-                    None => 60 - minute,
-                }
-            };
-            at = along(zone, at, i64::from(minutes) * 60_000)?;
-        }
-        None
-    }
-
-    fn has_day(&self, date: Date) -> bool {
-        if !has_bit(self.months, date.month()) {
-            return false;
-        }
-        let (by_date, by_weekday) = (
-            has_bit(self.days, date.day()),
-            has_bit(self.weekdays, date.weekday().to_sunday_zero_offset()),
-        );
-        if self.either_day { by_date || by_weekday } else { by_date && by_weekday }
+    /// Whether a time of the pattern falls into a gap that ends on one of its days: croner's rule.
+    fn is_left_out(&self, gap_from: DateTime, gap_to: DateTime) -> bool {
+        let Ok(time) = self.pattern.find_next_occurrence(&gap_from, true) else { return false };
+        let that_day = gap_to.date().to_datetime(time.time());
+        time < gap_to && self.pattern.is_time_matching(&that_day).is_ok_and(|is_one| is_one)
     }
 }
 
 /// Finds a time zone by its name, in the database that is built in: what a name means never depends
 /// on the machine. Upper and lower case are the same; the name comes back as it is known.
 pub fn zone(name: &str) -> Result<(String, TimeZone), CronInvalid> {
-    let unknown = || CronInvalid { why: format!("there is no time zone `{}`", parse::shown(name)) };
+    let unknown =
+        || CronInvalid { why: format!("there is no time zone `{}`", refuse::shown(name)) };
     let zone = TimeZoneDatabase::bundled().get(name).map_err(|_| unknown())?;
     match zone.iana_name() {
         Some(known) if !zone.is_unknown() => Ok((known.to_owned(), zone)),
@@ -156,55 +126,14 @@ pub fn zone(name: &str) -> Result<(String, TimeZone), CronInvalid> {
     }
 }
 
-/// When a time of day comes: the first time, where it comes twice; right after the gap, where it is
-/// left out.
-fn moment_of(zone: &TimeZone, time: DateTime) -> Option<Timestamp> {
-    let ambiguous = zone.to_ambiguous_timestamp(time);
-    match ambiguous.offset() {
-        AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Fold { before: offset, .. } => {
-            offset.to_timestamp(time).ok()
-        }
-        AmbiguousOffset::Gap { after, .. } => {
-            let before_gap = after.to_timestamp(time).ok()?;
-            let mut changes = zone.following(before_gap);
-            changes.find(|change| change.offset() == after).map(|change| change.timestamp())
-        }
-    }
+/// What the clock would show at this moment, had it not been changed now, and what it shows.
+fn gap(zone: &TimeZone, end: Timestamp) -> Option<(DateTime, DateTime)> {
+    let before = zone.to_offset(end.checked_sub(SignedDuration::from_secs(1)).ok()?);
+    Some((before.to_datetime(end), zone.to_datetime(end)))
 }
 
-/// So many milliseconds later, but not beyond a change of the clock: there it shows something else.
-fn along(zone: &TimeZone, at: Timestamp, ms: i64) -> Option<Timestamp> {
-    let target = later(at, ms)?;
-    if zone.to_offset(at) == zone.to_offset(target) {
-        return Some(target);
-    }
-    let change = zone.following(at).find(|change| change.offset() != zone.to_offset(at))?;
-    Some(change.timestamp().min(target))
-}
-
-fn later(at: Timestamp, ms: i64) -> Option<Timestamp> {
-    Timestamp::from_millisecond(at.as_millisecond().checked_add(ms)?).ok()
-}
-
-fn next_minute(time: DateTime) -> Option<DateTime> {
-    let minute = time.date().at(time.hour(), time.minute(), 0, 0);
-    minute.checked_add(jiff::SignedDuration::from_mins(1)).ok()
-}
-
-fn has_bit(set: u64, bit: i8) -> bool {
-    set >> number(bit) & 1 == 1
-}
-
-/// The first bit that is set, from this one on.
-fn bit_from(set: u64, bit: u32) -> Option<u32> {
-    let rest = set.checked_shr(bit)?;
-    (rest != 0).then(|| bit + rest.trailing_zeros())
-}
-
-fn number(part: i8) -> u32 {
-    u32::try_from(part).expect("no part of a date is negative")
-}
-
-fn small(part: u32) -> i8 {
-    i8::try_from(part).expect("no part of a date is above 59")
+/// Five fields and nothing else: a tick is a minute.
+fn read(text: &str) -> Result<Pattern, croner::errors::CronError> {
+    let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed);
+    parser.build().parse(text)
 }

@@ -8,8 +8,8 @@ use semel_core::time::Wall;
 pub(crate) struct Pattern {
     pub(crate) cron: &'static str,
     pub(crate) matches: fn(DateTime) -> bool,
-    /// It follows the clock as it runs, instead of the time of day.
-    pub(crate) every_hour: bool,
+    /// One minute of one hour: it follows the time of day, instead of the clock as it runs.
+    pub(crate) is_fixed: bool,
 }
 
 /// One minute on a wall.
@@ -56,19 +56,20 @@ impl Stretch {
     /// All ticks after the beginning.
     pub(crate) fn ticks(&self, pattern: &Pattern) -> Vec<Wall> {
         let is_tick = |minute: &Minute| {
-            let counts = pattern.every_hour || !minute.is_again;
+            let counts = !pattern.is_fixed || !minute.is_again;
             let is_shown = counts && (pattern.matches)(minute.shown);
-            is_shown || (!pattern.every_hour && was_left_out(minute, pattern.matches))
+            is_shown || (pattern.is_fixed && was_left_out(minute, pattern.matches))
         };
         self.minutes.iter().filter(|minute| is_tick(minute)).map(|minute| minute.at).collect()
     }
 }
 
-/// Whether the clock was put forward to this minute, over one that matches.
+/// Whether the clock was put forward to this minute, over one that matches, and into a day on which
+/// its time matches too.
 fn was_left_out(minute: &Minute, matches: fn(DateTime) -> bool) -> bool {
     let mut left_out = minute.expected;
     while left_out < minute.shown {
-        if matches(left_out) {
+        if matches(left_out) && matches(minute.shown.date().to_datetime(left_out.time())) {
             return true;
         }
         left_out = left_out.checked_add(jiff::SignedDuration::from_mins(1)).unwrap();
@@ -91,39 +92,76 @@ pub(crate) fn stretches() -> Vec<Stretch> {
         Stretch::new("America/Sao_Paulo", "2018-10-31T00:00:00Z", 8),
         Stretch::new("America/Sao_Paulo", "2018-02-14T00:00:00Z", 8),
         Stretch::new("America/St_Johns", "2006-10-26T00:00:00Z", 8),
+        // Into the next day.
+        Stretch::new("Asia/Dhaka", "2009-06-17T00:00:00Z", 8),
+        // Three hours.
+        Stretch::new("Antarctica/Casey", "2020-10-01T00:00:00Z", 8),
         // A whole day was left out.
         Stretch::new("Pacific/Apia", "2011-12-26T00:00:00Z", 8),
     ]
 }
 
 pub(crate) fn patterns() -> Vec<Pattern> {
-    let of = |cron, every_hour, matches| Pattern { cron, matches, every_hour };
+    let of = |cron, is_fixed, matches| Pattern { cron, matches, is_fixed };
     vec![
-        of("* * * * *", true, |_| true),
-        of("*/15 * * * *", true, |t| t.minute() % 15 == 0),
-        of("5,35 * * * *", true, |t| t.minute() == 5 || t.minute() == 35),
-        of("@hourly", true, |t| t.minute() == 0),
-        of("59 * 28-31 * *", true, |t| t.minute() == 59 && t.day() >= 28),
-        of("* * * * SAT", true, |t| t.weekday().to_sunday_zero_offset() == 6),
-        of("* * 29 10 *", true, |t| t.month() == 10 && t.day() == 29),
-        of("0 3 * * *", false, |t| t.hour() == 3 && t.minute() == 0),
-        of("30 2 * * *", false, |t| t.hour() == 2 && t.minute() == 30),
+        of("* * * * *", false, |_| true),
+        of("*/15 * * * *", false, |t| t.minute() % 15 == 0),
+        of("5,35 * * * *", false, |t| t.minute() == 5 || t.minute() == 35),
+        of("@hourly", false, |t| t.minute() == 0),
+        of("59 * 28-31 * *", false, |t| t.minute() == 59 && t.day() >= 28),
+        of("* * * * SAT", false, |t| t.weekday().to_sunday_zero_offset() == 6),
+        of("* * 29 10 *", false, |t| t.month() == 10 && t.day() == 29),
+        of("0 3 * * *", true, |t| t.hour() == 3 && t.minute() == 0),
+        of("30 2 * * *", true, |t| t.hour() == 2 && t.minute() == 30),
         of("*/20 1-3 * * *", false, |t| (1..=3).contains(&t.hour()) && t.minute() % 20 == 0),
+        of("0 1 * * *", true, |t| (t.hour(), t.minute()) == (1, 0)),
+        of("15 0 * * *", true, |t| (t.hour(), t.minute()) == (0, 15)),
+        of("30 23 19 6 *", true, |t| (t.month(), t.day(), t.hour(), t.minute()) == (6, 19, 23, 30)),
+        of("30 23 * * *", true, |t| (t.hour(), t.minute()) == (23, 30)),
+        of("0 12 30 12 *", true, |t| (t.month(), t.day(), t.hour(), t.minute()) == (12, 30, 12, 0)),
+        of("0 2,14 * * *", false, |t| t.minute() == 0 && matches!(t.hour(), 2 | 14)),
+        of("0 5 L * *", true, |t| {
+            t.day() == t.date().days_in_month() && (t.hour(), t.minute()) == (5, 0)
+        }),
+        of("0 5 29W * *", true, |t| {
+            let day = t.date().with().day(29.min(t.date().days_in_month())).build().unwrap();
+            let moved = match day.weekday().to_sunday_zero_offset() {
+                6 => 28,
+                0 if day.days_in_month() > 29 => 30,
+                0 => 27,
+                _ => 29,
+            };
+            let has_29 = t.date().days_in_month() >= 29;
+            has_29 && t.day() == moved && (t.hour(), t.minute()) == (5, 0)
+        }),
+        of("*/30 2 * * SUN#L,SAT#1", false, |t| {
+            let is_last = t.day() + 7 > t.date().days_in_month();
+            let is_day = match t.weekday().to_sunday_zero_offset() {
+                0 => is_last,
+                6 => t.day() <= 7,
+                _ => false,
+            };
+            is_day && t.hour() == 2 && t.minute() % 30 == 0
+        }),
+        of("0 1 25-31 * +SUN", true, |t| {
+            let is_day = t.day() >= 25 && t.weekday().to_sunday_zero_offset() == 0;
+            is_day && (t.hour(), t.minute()) == (1, 0)
+        }),
         of("* 2 * * *", false, |t| t.hour() == 2),
-        of("@daily", false, |t| t.hour() == 0 && t.minute() == 0),
+        of("@daily", true, |t| t.hour() == 0 && t.minute() == 0),
         of("0 0,23 * * 7", false, |t| {
             t.weekday().to_sunday_zero_offset() == 0
                 && t.minute() == 0
                 && matches!(t.hour(), 0 | 23)
         }),
-        of("30 23 29 10 *", false, |t| {
+        of("30 23 29 10 *", true, |t| {
             (t.month(), t.day(), t.hour(), t.minute()) == (10, 29, 23, 30)
         }),
         of("0 */2 * * *", false, |t| t.minute() == 0 && t.hour() % 2 == 0),
-        of("15 9 * * MON-FRI", false, |t| {
+        of("15 9 * * MON-FRI", true, |t| {
             t.weekday().to_monday_one_offset() <= 5 && (t.hour(), t.minute()) == (9, 15)
         }),
-        of("0 12 30 * FRI", false, |t| {
+        of("0 12 30 * FRI", true, |t| {
             let is_day = t.day() == 30 || t.weekday().to_sunday_zero_offset() == 5;
             is_day && (t.hour(), t.minute()) == (12, 0)
         }),

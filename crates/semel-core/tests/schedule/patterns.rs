@@ -57,24 +57,69 @@ fn a_time_that_the_clock_leaves_out_comes_right_after_the_gap() {
     // In Rome 02:00 to 03:00 is left out on 29 March: at 01:00 UTC the clock shows 03:00.
     let day = ["2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"];
     next("30 2 * * *", "Europe/Rome", "2026-03-28T00:00:00Z", &day);
-    // Several that are left out are one tick, together with the one that is there anyway.
+    // Also when the gap is long: three hours, or the day on which Samoa crossed the date line.
+    let casey = ["2020-10-02T16:30:00Z", "2020-10-03T16:01:00Z", "2020-10-04T13:30:00Z"];
+    next("30 0 * * *", "Antarctica/Casey", "2020-10-02T12:00:00Z", &casey);
+    let samoa = ["2011-12-29T22:00:00Z", "2011-12-30T10:00:00Z", "2011-12-30T22:00:00Z"];
+    next("0 12 * * *", "Pacific/Apia", "2011-12-29T12:00:00Z", &samoa);
+    // More than one time: what is left out does not come.
     let night = ["2026-03-29T00:40:00Z", "2026-03-29T01:00:00Z", "2026-03-29T01:20:00Z"];
     next("*/20 1-3 * * *", "Europe/Rome", "2026-03-29T00:20:00Z", &night);
-    // For every hour: what is left out does not come.
-    let hours = ["2026-03-29T00:35:00Z", "2026-03-29T01:05:00Z"];
-    next("5,35 * * * *", "Europe/Rome", "2026-03-29T00:05:00Z", &hours);
+    let twice_a_day = ["2026-03-28T13:00:00Z", "2026-03-29T12:00:00Z"];
+    next("0 2,14 * * *", "Europe/Rome", "2026-03-28T02:00:00Z", &twice_a_day);
 }
 
 #[test]
-fn a_time_that_comes_twice_counts_the_first_time() {
+fn a_time_of_day_that_comes_twice_counts_the_first_time() {
     // In Rome 02:00 to 03:00 comes twice on 25 October, from 00:00 UTC and from 01:00 UTC.
     let day = ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"];
     next("30 2 * * *", "Europe/Rome", "2026-10-24T12:00:00Z", &day);
     // Also when somebody asks in between.
     next("30 2 * * *", "Europe/Rome", "2026-10-25T01:10:00Z", &["2026-10-26T01:30:00Z"]);
-    // For every hour: both are ticks.
+    // More than one time: both are ticks.
     let hours = ["2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:30:00Z"];
     next("30 * * * *", "Europe/Rome", "2026-10-25T00:00:00Z", &hours);
+    let twice_a_day = ["2026-10-25T00:00:00Z", "2026-10-25T01:00:00Z", "2026-10-25T13:00:00Z"];
+    next("0 2,14 * * *", "Europe/Rome", "2026-10-24T23:00:00Z", &twice_a_day);
+}
+
+/// Ticks only go forward, in every zone there is, over every change of its clock in these years.
+#[test]
+fn in_no_zone_does_a_tick_come_again() {
+    let patterns = ["30 0 * * *", "0 3 * * *", "*/30 * * * *", "15 0-4/2,23 * * *"];
+    let (from, to) = (wall("2026-06-01T00:00:00Z"), wall("2028-06-01T00:00:00Z"));
+    let mut changes = 0;
+    for name in jiff::tz::TimeZoneDatabase::bundled().available() {
+        let Ok((_, zone)) = zone(name.as_str()) else { continue };
+        let from = jiff::Timestamp::from_millisecond(from.0).unwrap();
+        for change in zone.following(from) {
+            let at = change.timestamp().as_millisecond();
+            if at > to.0 {
+                break;
+            }
+            changes += 1;
+            for cron in patterns {
+                only_forward(&Cron::parse(cron).unwrap(), &zone, at);
+            }
+        }
+    }
+    assert!(changes > 500, "{changes} changes were seen");
+}
+
+/// Asks from moments around a change, and goes on from each answer: it is one row of ticks.
+fn only_forward(cron: &Cron, zone: &jiff::tz::TimeZone, change: i64) {
+    let (start, end) = (change - 5 * 3_600_000, change + 5 * 3_600_000);
+    let mut row = vec![cron.next(zone, Wall(start)).unwrap()];
+    while row.last().unwrap().0 <= end {
+        let last = *row.last().unwrap();
+        let tick = cron.next(zone, last).unwrap();
+        assert!(tick > last, "{:?} after {last:?}", zone.iana_name());
+        row.push(tick);
+    }
+    for ms in (start..end).step_by(3 * 17 * 60_000 + 13_001) {
+        let want = row.iter().find(|tick| tick.0 > ms).copied();
+        assert_eq!(cron.next(zone, Wall(ms)), want, "{:?} after {ms}", zone.iana_name());
+    }
 }
 
 #[test]
@@ -116,24 +161,65 @@ fn a_bad_pattern_is_told_what_is_wrong() {
     refused("0 3 * *", &format!("the pattern has 4 fields; {fields}"));
     let seconds = "the pattern has 6 fields: seconds and years are not taken";
     refused("*/10 * * * * *", &format!("{seconds}; {fields}"));
-    refused("60 * * * *", "minute `60`: values are 0 to 59");
-    refused("* 24 * * *", "hour `24`: values are 0 to 23");
-    refused("* * 0 * *", "day of month `0`: values are 1 to 31");
-    refused("* * * 13 *", "month `13`: values are 1 to 12 or JAN to DEC");
-    refused("* * * * 8", "day of week `8`: values are 0 to 7 or SUN to SAT");
-    refused("* * L * *", "day of month `L`: values are 1 to 31");
-    refused("+5 * * * *", "minute `+5`: values are 0 to 59");
-    refused("1,,2 * * * *", "minute ``: values are 0 to 59");
-    refused("30-10 * * * *", "minute `30-10`: a range goes from the smaller to the larger");
-    refused("5/10 * * * *", "minute `5/10`: a step follows `*` or a range, such as 0-59/15");
-    refused("*/0 * * * *", "minute `*/0`: the step is out of range");
+    refused("60 * * * *", "minute `60`: number out of bounds; values are 0 to 59");
+    refused("* 24 * * *", "hour `24`: number out of bounds; values are 0 to 23");
+    refused("* * 0 * *", "day of month `0`: number out of bounds; values are 1 to 31");
+    refused("* * * 13 *", "month `13`: number out of bounds; values are 1 to 12 or JAN to DEC");
+    refused("* * * * 8", "day of week `8`: number out of bounds; values are 0 to 7 or SUN to SAT");
+    refused("30-10 * * * *", "minute `30-10`: range out of bounds; values are 0 to 59");
     refused("*/99 * * * *", "minute `*/99`: the step is out of range");
-    refused("0 0 30 2 *", "`0 0 30 2 *` never comes: no such month has that day");
-    refused("0 0 31 4,6 *", "`0 0 31 4,6 *` never comes: no such month has that day");
+    refused("*/0 * * * *", "minute `*/0`: the step is out of range");
+    for (cron, field) in [("+5 * * * *", "minute `+5`: "), ("5/10 * * * *", "minute `5/10`: ")] {
+        let error = Cron::parse(cron).unwrap_err();
+        assert!(error.why.starts_with(field), "{error}");
+    }
+    let never = "never comes: there is no such day";
+    for cron in ["0 0 30 2 *", "0 0 31 4,6 *", "0 0 30W 2 *", "0 0 8-31 * +MON#1"] {
+        refused(cron, &format!("`{cron}` {never}"));
+    }
     let names = "@yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly";
     refused("@reboot", &format!("`@reboot` is none of {names}"));
     refused(&"1,".repeat(300), "the pattern has 600 bytes, the most is 500");
     refused("\u{1b}[2J * * * *", "minute `\u{fffd}[2J`: values are 0 to 59");
+}
+
+/// Croner takes these, and not for what they say.
+#[test]
+fn a_pattern_that_would_be_misread_is_refused() {
+    refused("1,,2 * * * *", "minute ``: a value is missing");
+    refused(", * * * *", "minute ``: a value is missing");
+    refused("0 0 1 * +", "day of week ``: a value is missing");
+    refused("MON * * * *", "minute `MON`: values are 0 to 59");
+    refused("0 0 MON * *", "day of month `MON`: values are 1 to 31");
+    refused("0 0 * * JAN", "day of week `JAN`: values are 0 to 7 or SUN to SAT");
+    refused("0 0 * 1JAN *", "month `1JAN`: values are 1 to 12 or JAN to DEC");
+    refused("0 0 15W9 * *", "day of month `15W9`: values are 1 to 31");
+    refused("0 0 L,LW * *", "day of month `L,LW`: `L` and `LW` do not go together");
+    refused("0 0 1 * L", "day of week `L`: say which day, such as 5L");
+    refused("0 0 1 * 7L", "day of week `7L`: the last Sunday is 0L");
+    refused("0 0 1 * sat-sun#L", "day of week `SAT-SUN#L`: the last Sunday is 0L");
+}
+
+#[test]
+fn special_days_are_those_of_the_month() {
+    next("0 0 L 2 *", "UTC", "2028-01-01T00:00:00Z", &["2028-02-29T00:00:00Z"]);
+    next("0 0 LW * *", "UTC", "2026-05-01T00:00:00Z", &["2026-05-29T00:00:00Z"]);
+    next("0 0 15W * *", "UTC", "2026-08-01T00:00:00Z", &["2026-08-14T00:00:00Z"]);
+    next("0 0 * * FRI#2", "UTC", "2026-11-01T00:00:00Z", &["2026-11-13T00:00:00Z"]);
+    next("0 0 * * SUNL", "UTC", "2026-11-01T00:00:00Z", &["2026-11-29T00:00:00Z"]);
+    next("0 0 13 * +FRI", "UTC", "2026-03-14T00:00:00Z", &["2026-11-13T00:00:00Z"]);
+    next("0 0 ? * MON", "UTC", "2026-11-17T00:00:00Z", &["2026-11-23T00:00:00Z"]);
+    next("0 0 29 2 +MON", "UTC", "2044-03-01T00:00:00Z", &["2072-02-29T00:00:00Z"]);
+}
+
+/// The longest search there is: four hundred years without such a day.
+#[test]
+fn a_pattern_that_never_comes_is_refused_in_bounded_time() {
+    let begin = std::time::Instant::now();
+    assert!(Cron::parse("*/1 */1 31 2 *").is_err());
+    assert!(Cron::parse("* * 8-31 * +MON#1").is_err());
+    let took = begin.elapsed();
+    assert!(took < std::time::Duration::from_secs(20), "{took:?}");
 }
 
 #[test]
