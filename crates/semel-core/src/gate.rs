@@ -146,6 +146,10 @@ fn fill(template: &str, input: &Json) -> Result<String, PolicyInvalid> {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
     pub inside: Vec<String>,
+    /// The run that came last and found no room. Written with its place in the queue, so that
+    /// whoever leaves at the same moment looks into the queue again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub turned_away: String,
 }
 
 /// What asking for a slot came to.
@@ -170,6 +174,11 @@ pub fn enter(gate: &Gate, run: &str, limit: u32) -> Admission {
     let mut next = gate.clone();
     next.inside.push(run.to_owned());
     Admission::Enter(next)
+}
+
+/// Notes that a run found no room and stands in the queue.
+pub fn turn_away(gate: &Gate, run: &str) -> Gate {
+    Gate { turned_away: run.to_owned(), ..gate.clone() }
 }
 
 /// Gives a slot back. `None`: the run was not inside.

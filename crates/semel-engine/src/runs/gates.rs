@@ -33,7 +33,11 @@ impl Engine {
                         (Mode::Reject | Mode::Coalesce, Some(other)) if is_new => {
                             Admitted::Taken(*mode, other)
                         }
-                        _ => Admitted::Queued(gate.clone(), writes),
+                        _ => {
+                            let noted = gate::turn_away(&kept.content, &run.id);
+                            writes.push(kept.write(&noted, None));
+                            Admitted::Queued(gate.clone(), writes)
+                        }
                     });
                 }
             }

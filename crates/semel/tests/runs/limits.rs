@@ -200,3 +200,23 @@ async fn a_run_over_the_rate_is_parked_and_goes_on() {
     }
     assert_eq!(sent.get(), 4);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn inv_i14_who_leaves_at_the_moment_somebody_queues_lets_them_in() {
+    let place = Place::new();
+    let semel = place.open().await;
+    let code = |ctx: Context, ()| async move { ctx.step("s", || async { Ok(1) }).await };
+    semel.worker().workflow("quick", code).limit(1).start().unwrap();
+    for round in 0..60 {
+        let starts = (0..3).map(|number| {
+            let start = semel.start("quick").key(format!("{round}-{number}")).input(&());
+            start.run()
+        });
+        for run in futures_util::future::join_all(starts).await {
+            let run = run.unwrap();
+            let ended = tokio::time::timeout(Duration::from_secs(10), run.result::<i32>()).await;
+            let waits_on = run.status().await.unwrap().waits_on();
+            assert!(ended.is_ok(), "round {round}: {waits_on:?}");
+        }
+    }
+}
