@@ -214,12 +214,13 @@ fn special_days_are_those_of_the_month() {
 
 /// The longest search there is: four hundred years without such a day.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "what is measured is time itself")]
 fn a_pattern_that_never_comes_is_refused_in_bounded_time() {
     let begin = std::time::Instant::now();
     assert!(Cron::parse("*/1 */1 31 2 *").is_err());
     assert!(Cron::parse("* * 8-31 * +MON#1").is_err());
     let took = begin.elapsed();
-    assert!(took < std::time::Duration::from_secs(20), "{took:?}");
+    assert!(took < std::time::Duration::from_secs(5), "{took:?}");
 }
 
 #[test]
