@@ -111,7 +111,8 @@ fn a_bad_schedule_is_told_what_is_wrong_and_leaves_nothing() {
     };
     let base = ["schedules", "put", "q", "--workflow", "report", "--cron"];
     let with = |more: &[&'static str]| [&base[..], more].concat();
-    told(&with(&["0 25 * * *"]), 2, "error: hour `25`: values are 0 to 23 (schedule_invalid)");
+    let hour = "error: hour `25`: number out of bounds; values are 0 to 23 (schedule_invalid)";
+    told(&with(&["0 25 * * *"]), 2, hour);
     let seconds = "error: the pattern has 6 fields: seconds and years are not taken; ";
     told(&with(&["0 0 3 * * *"]), 2, seconds);
     let zone = "error: there is no time zone `Rome` (schedule_invalid)";

@@ -155,7 +155,8 @@ fn inv_i14_whoever_waits_for_a_slot_stands_before_a_full_gate() {
     let pass = Pass { gate: "w".into(), limit: 2, mode: Mode::Queue };
     let run = Run { passes: vec![pass], ..parked(On::Slot("w".into()), None) };
     let sees = |inside: &[&str]| {
-        let gate = Gate { inside: inside.iter().map(|id| (*id).to_owned()).collect(), ..Gate::default() };
+        let gate =
+            Gate { inside: inside.iter().map(|id| (*id).to_owned()).collect(), ..Gate::default() };
         check_wait(&run, &run.waits[0], &Waker::Gate(Some(&gate))).map(|found| found.what)
     };
     assert_eq!(sees(&["a", "b"]), None);
@@ -178,7 +179,8 @@ fn inv_i14_neither_gate_nor_entity_has_a_run_that_has_ended() {
         _ => None,
     };
     let told = |found: Vec<Violation>| found.into_iter().map(|one| one.what).collect::<Vec<_>>();
-    let gate = Gate { inside: vec!["open".into(), "over".into(), "gone".into()], ..Gate::default() };
+    let gate =
+        Gate { inside: vec!["open".into(), "over".into(), "gone".into()], ..Gate::default() };
     assert_eq!(
         told(check_gate(&gate, find)),
         [

@@ -151,7 +151,7 @@ async fn somebody_elses_run_is_waited_for_but_not_cancelled() {
     reaches(&other, RunState::Waiting).await;
     other.cancel("ann", "not needed").await.unwrap();
     assert_eq!(other.result::<String>().await.unwrap_err().code(), Code::Cancelled);
-    assert_eq!(theirs.state().await.unwrap(), RunState::Waiting);
+    reaches(&theirs, RunState::Waiting).await;
     theirs.signal("go", "1", "now").await.unwrap();
     assert_eq!(run.result::<String>().await.unwrap(), "now");
 }
