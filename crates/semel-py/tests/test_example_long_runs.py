@@ -190,5 +190,8 @@ def test_req_r7_two_processes_see_three_o_clock_and_there_is_one_report() -> Non
         assert NIGHTLY_REPORT.objects(stage) == {
             f"/pages/report/{day}": 1 for day in (yesterday, tick)
         }
-        assert items(stage, "schedules")[0]["fired"] == 1
+        [schedule] = items(stage, "schedules")
+        assert (schedule["fired"], schedule["skipped"]) == (1, 0)
+        runs = {run["key"] for run in items(stage, "runs")}
+        assert runs == {f"nightly,{day}" for day in (yesterday, tick)}
         stage.verify()
