@@ -131,8 +131,9 @@ fn fill(template: &str, input: &Json) -> Result<String, PolicyInvalid> {
                 return Err(PolicyInvalid(text));
             }
         };
-        // A separator in a value must not make two keys one.
-        let text = text.replace('%', "%25").replace('/', "%2F");
+        // A separator or a brace in a value must not make two keys one.
+        let escapes = [('%', "%25"), ('/', "%2F"), ('{', "%7B"), ('}', "%7D")];
+        let text = escapes.iter().fold(text, |text, (from, to)| text.replace(*from, to));
         key = key.replacen(&format!("{{{name}}}"), &text, 1);
     }
     if key.len() > limits::KEY_BYTES_MAX || key.chars().any(char::is_control) {

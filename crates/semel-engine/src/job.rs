@@ -122,9 +122,20 @@ impl Engine {
         let is_due = effect.due(&ground.now).is_some_and(|due| ground.now.reached(due));
         if is_due && matches!(effect.state(&ground.now), State::InDoubt | State::Planned) {
             self.inner.flights.publish(&effect);
+            if self.is_left_behind(&effect).await {
+                return Attended::Looked;
+            }
             return self.hand_over(effect);
         }
         Attended::Looked
+    }
+
+    /// Planned by a run that has ended since: nobody wants it sent any more.
+    async fn is_left_behind(&self, effect: &Effect) -> bool {
+        let is_planned = effect.state(&self.store().ground().now) == State::Planned;
+        let Some(id) = effect.run.as_ref().filter(|_| is_planned) else { return false };
+        let run = self.store().run(effect.address.namespace.as_str(), id).await;
+        matches!(run, Ok(Some(run)) if run.state().is_final())
     }
 
     /// Gives a due effect to the handler of its action, unless one is busy with it already.

@@ -454,7 +454,8 @@ fn open(effect: &Effect, plan: &Plan, kind: Kind, ask: &Begin, ground: &Ground) 
         settle_ms: plan.terms.settle_ms,
         worker: ask.worker.clone(),
         session: ask.session.clone(),
-        run: ask.run.clone().filter(|_| ask.run != effect.run),
+        // Nobody's run is not the run that planned it either.
+        run: (ask.run != effect.run).then(|| ask.run.clone().unwrap_or_default()),
         began: now.wall,
         began_at: now.steady,
         lease_until: now.steady.plus(plan.terms.lease_ms).earlier(deadline),

@@ -3,7 +3,7 @@
 
 use super::{Refusal, State};
 use crate::json::Json;
-use crate::record::{Effect, Named, Undo};
+use crate::record::{Effect, Kind, Named, Undo};
 use crate::time::Moment;
 
 /// Notes in a done effect that this one takes it back. `None`: it is noted already. An effect is
@@ -49,7 +49,13 @@ impl Effect {
     /// The run whose attempt is known to have applied: it alone takes the effect back.
     pub fn owner(&self) -> Option<&str> {
         let applied = self.applied()?;
-        applied.run.as_deref().or(self.run.as_deref())
+        let sent = match applied.kind {
+            Kind::Send => applied,
+            // Found: the send that may have done it. Without one it was there before.
+            Kind::Look => self.attempts.iter().rev().find(|attempt| attempt.kind == Kind::Send)?,
+            Kind::Assumed => return None,
+        };
+        sent.run.as_deref().or(self.run.as_deref()).filter(|run| !run.is_empty())
     }
 }
 

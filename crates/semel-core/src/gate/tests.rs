@@ -22,6 +22,7 @@ fn two_keys_are_never_one_by_their_separator() {
     let policy = keyed("{a}/{b}", Mode::Queue);
     let gate = |text: &str| policy.passes("w", &json(text)).expect("valid").remove(0).gate;
     assert_ne!(gate(r#"{"a":"x/y","b":"z"}"#), gate(r#"{"a":"x","b":"y/z"}"#));
+    assert_ne!(gate(r#"{"a":"{b}","b":"z"}"#), gate(r#"{"a":"z","b":"{b}"}"#));
 }
 
 #[test]

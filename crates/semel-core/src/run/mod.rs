@@ -200,8 +200,9 @@ impl Run {
                 How::Failed => State::Failed,
                 How::Cancelled => State::Cancelled,
             },
-            _ if self.cancel.is_some() => State::Cancelling,
+            // Also while it is being ended: what it cannot take back waits for an operator.
             (None, Some(_), _) => State::Paused,
+            _ if self.cancel.is_some() => State::Cancelling,
             (None, None, Some(_)) => State::Running,
             (None, None, None) if self.waits.is_empty() => State::Ready,
             (None, None, None) => State::Waiting,

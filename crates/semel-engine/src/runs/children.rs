@@ -63,8 +63,16 @@ impl Driver {
         let left_ms = self.run.deadline.map(|at| at.remaining_ms(&now).max(1));
         start.deadline_ms = start.deadline_ms.into_iter().chain(left_ms).min();
         let (engine, parent) = (self.engine.clone(), self.run.id.clone());
+        // One that was coalesced with another run has no run of its own to be found by its key.
+        let waited = self.waits_before.iter().find_map(|wait| match &wait.on {
+            On::Child(run) if wait.id == id => Some(run.clone()),
+            _ => None,
+        });
         let errand = async move {
-            let result = engine.start_child(start, &parent).await;
+            let result = match waited {
+                Some(run) => engine.watch_child(&start.namespace, &run, &parent).await,
+                None => engine.start_child(start, &parent).await,
+            };
             Happened::Child { id, result: Box::new(result) }
         };
         self.errands.push(errand.boxed());
@@ -181,8 +189,23 @@ fn child_id(run: &Run, what: &str) -> String {
 impl Engine {
     /// Starts a child or finds it, and has its parent woken at its end.
     async fn start_child(&self, start: super::Start, parent: &str) -> Result<Run, Error> {
-        let namespace = start.namespace.clone();
-        let mut run = self.start_run(start).await?.run;
+        let run = self.start_run(start).await?.run;
+        self.watched(run, parent).await
+    }
+
+    /// A child that is there already.
+    async fn watch_child(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        parent: &str,
+    ) -> Result<Run, Error> {
+        let run = self.run(namespace, id).await?;
+        self.watched(run, parent).await
+    }
+
+    async fn watched(&self, mut run: Run, parent: &str) -> Result<Run, Error> {
+        let namespace = Namespace::stored(&run.namespace)?;
         for _ in 0..limits::COMMIT_TRIES_MAX {
             if run.state().is_final() {
                 return Ok(run);

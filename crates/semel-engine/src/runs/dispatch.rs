@@ -164,12 +164,15 @@ impl Dispatch {
 }
 
 impl State {
-    /// The code of a run, if it is here. One that has no release takes any.
-    fn offer_for(&self, run: &Run) -> Option<Arc<Offer>> {
-        let offers = self.offers.get(&run::lane(&run.namespace, &run.workflow))?;
+    /// The code of a run, if it is here. One that has no release takes any; a draft that nobody
+    /// has promoted is not offered to live runs.
+    fn offer_for(&self, run: &Run, engine: &Engine) -> Option<Arc<Offer>> {
+        let lane = run::lane(&run.namespace, &run.workflow);
+        let offers = self.offers.get(&lane)?;
+        let mut offered = offers.values().filter(|offer| !engine.is_held_back(&lane, offer));
         match &run.release {
-            Some(release) => offers.get(release).cloned(),
-            None => offers.values().next_back().cloned(),
+            Some(release) => offered.find(|offer| offer.release == *release).cloned(),
+            None => offered.next_back().cloned(),
         }
     }
 
@@ -301,7 +304,7 @@ impl Engine {
     pub(crate) fn slot(&self, run: &Run) -> Option<Slot> {
         let dispatch = &self.inner.dispatch;
         let mut state = lock(&dispatch.state);
-        let offer = state.offer_for(run);
+        let offer = state.offer_for(run, self);
         let needs_code = !run.lane().is_empty();
         let is_missing = needs_code && (offer.is_none() || state.is_draining);
         if is_missing || state.is_full(&run.namespace) || state.held.contains_key(&run.id) {
@@ -327,8 +330,10 @@ impl Engine {
 
     fn offer_here(&self, namespace: &Namespace, workflow: &str) -> Option<Arc<Offer>> {
         let state = lock(&self.inner.dispatch.state);
-        let offers = state.offers.get(&run::lane(namespace.as_str(), workflow))?;
-        offers.values().next_back().cloned()
+        let lane = run::lane(namespace.as_str(), workflow);
+        let offered = state.offers.get(&lane)?.values();
+        let mut offered = offered.filter(|offer| !self.is_held_back(&lane, offer));
+        offered.next_back().cloned()
     }
 }
 

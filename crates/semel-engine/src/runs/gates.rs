@@ -57,7 +57,12 @@ impl Engine {
             let Some(mut next) = gate::exit(&kept.content, &run.id) else { continue };
             let queue = run::lane(&run.namespace, gate);
             let queued = self.store().next_queued(&queue).await?;
-            if let Some(queued) = queued.filter(|queued| queued.id != run.id) {
+            let has_room = |queued: &Run| {
+                let pass = queued.passes.iter().find(|pass| pass.gate == *gate);
+                pass.is_none_or(|pass| next.inside.len() < pass.limit as usize)
+            };
+            let queued = queued.filter(|queued| queued.id != run.id && has_room(queued));
+            if let Some(queued) = queued {
                 next.inside.push(queued.id.clone());
                 writes.push(Write::run(&run::admit(&queued), now));
                 admitted.push(queued.id);

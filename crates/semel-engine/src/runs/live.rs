@@ -38,7 +38,8 @@ impl Driver {
         self.open_callbacks().await?;
         self.open_waits();
         self.receive().await?;
-        if self.ink.is_full() {
+        // What is to be taken back is taken back, however long the journal is.
+        if self.ink.is_full() && self.undoing.is_none() {
             let text = format!("the journal has {} entries", limits::JOURNAL_ENTRIES_MAX);
             return Err(pause(None, Code::TooMany, text));
         }

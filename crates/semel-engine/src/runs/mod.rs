@@ -208,7 +208,7 @@ impl Engine {
             if run.state().is_final() {
                 return self.ending(&run).await;
             }
-            if let Some(pause) = run.paused.filter(|_| run.cancel.is_none()) {
+            if let Some(pause) = run.paused {
                 let text = format!("the run is paused: {} ({})", pause.detail, pause.code);
                 let error = Error::new(Code::RunPaused, text);
                 return Err(match pause.raised {

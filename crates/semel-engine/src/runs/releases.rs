@@ -252,7 +252,10 @@ impl Engine {
             let others = known.abandoned(now).filter(|release| release.name != offer.release);
             for release in others.filter(|release| !release.draft) {
                 let lane = run::release_lane(namespace, workflow, Some(&release.name));
-                for run in self.store().due_runs(&lane, MOVES_MAX).await?.runs {
+                let due = self.store().due_runs(&lane, limits::PAGE_ROWS_MAX).await?.runs;
+                // Those that cannot move stay due: they must not hide the others.
+                let untold = due.into_iter().filter(|run| !is_told(run, &offer.release));
+                for run in untold.take(MOVES_MAX) {
                     moved += usize::from(self.move_or_strand(&run, &offer).await?);
                 }
             }
@@ -262,10 +265,6 @@ impl Engine {
 
     async fn move_or_strand(&self, run: &Run, offer: &Offer) -> Result<bool, Error> {
         let to = &offer.release;
-        let is_told = |why: &String| why.ends_with(&format!("(live: {to})"));
-        if run.stranded.as_ref().is_some_and(is_told) {
-            return Ok(false);
-        }
         let why = if run.strict {
             "nobody offers it, and the run is pinned".to_owned()
         } else {
@@ -328,6 +327,11 @@ impl Engine {
         }
         Ok(Fit::Fits)
     }
+}
+
+/// Whether a run says already why it does not move to the live release.
+fn is_told(run: &Run, live: &str) -> bool {
+    run.stranded.as_ref().is_some_and(|why| why.ends_with(&format!("(live: {live})")))
 }
 
 /// The namespace of which this one is the draft twin; another one itself.

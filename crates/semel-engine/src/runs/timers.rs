@@ -1,5 +1,6 @@
 //! What a driver waits for by time: its open timers, and a regular look at its row.
 
+use std::collections::BTreeMap;
 use std::task::{Context, Poll};
 
 use futures_util::FutureExt;
@@ -62,9 +63,14 @@ impl Timers {
         self.open.clear();
     }
 
-    /// Drops all that are not for effects.
-    pub(crate) fn keep_effects(&mut self) {
-        self.open.retain(|timer| matches!(timer.purpose, Purpose::Again | Purpose::Someday));
+    /// Drops all that are not for effects: those that are looked at again, and those that wait for
+    /// their rate.
+    pub(crate) fn keep_effects(&mut self, effects: &BTreeMap<String, String>) {
+        self.open.retain(|timer| match timer.purpose {
+            Purpose::Again | Purpose::Someday => true,
+            Purpose::Retry => effects.contains_key(&timer.id),
+            Purpose::Sleep | Purpose::Timeout | Purpose::Deadline => false,
+        });
     }
 
     pub(crate) fn all(&self) -> Vec<Timer> {

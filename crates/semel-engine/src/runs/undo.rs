@@ -2,7 +2,7 @@
 //! effect like any other, with its own contract and its own doubt; one that cannot be done pauses
 //! the run.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use semel_core::code::Code;
 use semel_core::effect::{self, State};
@@ -11,6 +11,7 @@ use semel_core::json::Json;
 use semel_core::key::{Address, Namespace};
 use semel_core::limits;
 use semel_core::record::{Effect, Named};
+use semel_core::run::course::Course;
 use semel_core::time::Moment;
 use semel_store::Write;
 
@@ -34,6 +35,8 @@ pub(crate) struct Undoing {
     left: VecDeque<String>,
     /// The undo that is open, and the effect that it takes back.
     open: Option<(String, String)>,
+    /// Why the open one cannot even be tried: an operator sees to it.
+    stuck: Option<(Code, String)>,
     /// Why the run has failed; `None`: it is cancelled, or over its deadline.
     pub(crate) fault: Option<Fault>,
 }
@@ -58,8 +61,12 @@ impl Driver {
     pub(crate) async fn find_undoable(&mut self) -> Result<Vec<String>, Halt> {
         let unheard = self.open_effects.keys().filter(|id| self.undoables.contains_key(*id));
         let candidates: Vec<String> = self.applied.iter().chain(unheard).cloned().collect();
-        let mut ids = Vec::new();
+        let (mut ids, mut seen) = (Vec::new(), BTreeSet::new());
         for id in candidates {
+            // Two commands may have asked for one effect: it is taken back once.
+            if !seen.insert(self.undoables[&id].what.clone()) {
+                continue;
+            }
             let effect = self.undoable_effect(&id).await?;
             let now = self.engine.store().ground().now;
             let is_ours = effect.as_ref().and_then(Effect::owner) == Some(self.run.id.as_str());
@@ -86,23 +93,25 @@ impl Driver {
     ) -> Result<(), Halt> {
         self.drop_code();
         self.open_effects.clear();
-        self.undoing = Some(Undoing { left: ids.into(), open: None, fault });
+        // Nothing that the code asked for is answered any more: what is open leaves its place.
+        lock(&self.desk).course = Course::default();
+        self.undoing = Some(Undoing { left: ids.into(), open: None, stuck: None, fault });
         self.next_undo().await
     }
 
     /// Opens the next undo, as if the code had asked for it.
     async fn next_undo(&mut self) -> Result<(), Halt> {
         let undoing = self.undoing.as_mut().expect("it is undoing");
-        undoing.open = None;
+        (undoing.open, undoing.stuck) = (None, None);
         let Some(id) = undoing.left.pop_front() else { return Ok(()) };
-        let missing = || {
+        let Some(effect) = self.undoable_effect(&id).await? else {
             let text = format!("the code no longer says how to take `{id}` back");
-            pause(Some(undo_id(&id)), Code::Diverged, text)
+            return self.stick(id, Code::Diverged, text);
         };
-        let effect = self.undoable_effect(&id).await?.ok_or_else(missing)?;
         let Undo { mut call, doer, receipt_as } = self.undoables[&id].undo.clone();
-        let gone = || pause(Some(undo_id(&id)), Code::Expired, "its receipt is gone");
-        let receipt = effect.receipt().cloned().ok_or_else(gone)?;
+        let Some(receipt) = effect.receipt().cloned() else {
+            return self.stick(id, Code::Expired, "its receipt is gone".to_owned());
+        };
         call.input = call.input.with(&receipt_as, &receipt).map_err(Error::from)?;
         call.undoes = Some(effect.named());
         call.workflow = Some(self.run.workflow.clone());
@@ -114,6 +123,15 @@ impl Driver {
         self.works.insert(undo.clone(), work);
         self.unstarted.push_back(undo.clone());
         self.undoing.as_mut().expect("it is undoing").open = Some((undo, id));
+        Ok(())
+    }
+
+    /// Opens an undo that cannot be tried: it waits for an operator, who may answer in its place.
+    fn stick(&mut self, id: String, code: Code, text: String) -> Result<(), Halt> {
+        let undo = undo_id(&id);
+        lock(&self.desk).course.issue(&undo, "undo").map_err(Error::from)?;
+        let undoing = self.undoing.as_mut().expect("it is undoing");
+        (undoing.open, undoing.stuck) = (Some((undo, id)), Some((code, text)));
         Ok(())
     }
 
@@ -139,8 +157,11 @@ impl Driver {
     /// One turn of taking back. When all of it is, the run ends as it would have.
     pub(crate) async fn go_on_undoing(&mut self) -> Result<Option<Left>, Halt> {
         let undoing = self.undoing.as_ref().expect("it is undoing");
-        if undoing.open.is_none() {
+        let Some((open, _)) = &undoing.open else {
             return self.end_undone().await.map(Some);
+        };
+        if let Some((code, text)) = &undoing.stuck {
+            return Err(pause(Some(open.clone()), *code, text.clone()));
         }
         if self.held.is_draining() {
             let rests = self.effects.is_empty();

@@ -13,6 +13,7 @@ mod replay;
 mod rows;
 mod sagas;
 mod schedules;
+mod shared;
 mod together;
 mod values;
 mod waits;

@@ -9,6 +9,7 @@ use semel_core::run::{self, Cancel, How, Pause, Refusal, Run};
 use semel_core::time::Moment;
 use semel_store::{Batch, Write};
 
+use super::park::add_note;
 use super::{address, load_effect};
 use crate::Error;
 use crate::commit::Stopped;
@@ -24,7 +25,7 @@ impl Driver {
     pub(super) async fn try_end(&mut self) -> Result<Option<Left>, Halt> {
         self.steps.clear();
         self.signals.clear();
-        self.timers.keep_effects();
+        self.timers.keep_effects(&self.open_effects);
         let has_effects = self.unstarted.iter().any(|id| self.open_effects.contains_key(id));
         if has_effects && !self.ink.is_durable() {
             // What guards an effect names the last entry, which must be there before.
@@ -224,7 +225,7 @@ impl Driver {
             let due = Some(At::from(&now).plus(limits::LOOK_AGAIN_MS));
             if let Some((wait, write)) = self.wait_for_effect(id, due, true).await? {
                 waits.push(wait);
-                writes.extend(write);
+                add_note(&mut writes, write);
             }
         }
         if !waits.is_empty() {

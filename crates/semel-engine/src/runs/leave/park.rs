@@ -48,7 +48,7 @@ impl Driver {
                         return Ok(None);
                     };
                     waits.push(wait);
-                    writes.extend(write);
+                    add_note(&mut writes, write);
                 }
                 Purpose::Timeout | Purpose::Deadline => {}
             }
@@ -64,8 +64,11 @@ impl Driver {
         self.ink.flush().await?;
         let now = self.engine.store().ground().now;
         let mut parked = run::park(&self.run, self.fence, waits).map_err(|_| Halt::Lost)?;
-        // Whoever goes on taking back needs the code.
-        parked.needs_code |= self.undoing.is_some();
+        if self.undoing.is_some() {
+            // Whoever goes on taking back needs the code; the deadline has nothing left to end, and
+            // passed it would make the run due for ever.
+            (parked.needs_code, parked.deadline) = (true, None);
+        }
         writes.push(Write::run(&parked, &now));
         match self.engine.commit_firmly(Batch { writes: writes.into() }).await {
             Ok(()) => Ok(Some(Left::Away)),
@@ -101,5 +104,13 @@ impl Driver {
         let (action, key) = (address.action.as_str().to_owned(), address.key.as_str().to_owned());
         let wait = Wait { id, on: On::Effect { action, key }, due, note: None };
         Ok(Some((wait, waiting.map(|effect| Write::effect(&effect, &now)))))
+    }
+}
+
+/// Two commands may wait for one effect: the run is noted in its row once.
+pub(super) fn add_note(writes: &mut Vec<Write>, note: Option<Write>) {
+    let Some(note) = note else { return };
+    if !writes.iter().any(|write| write.address() == note.address()) {
+        writes.push(note);
     }
 }
