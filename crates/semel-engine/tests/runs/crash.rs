@@ -232,7 +232,7 @@ fn a_cancelled_saga_survives_two_deaths_at_every_two_points() {
 
 #[test]
 fn children_survive_a_death_at_every_point() {
-    check(flows::parent, 2..=2, false, (64, 0));
+    check(flows::parent, 2..=2, false, (60, 0));
 }
 
 #[test]
