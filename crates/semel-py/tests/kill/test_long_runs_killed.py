@@ -19,7 +19,7 @@ POINTS_MIN = {
     "long_agent": 24,
     "vendor_research": 28,
     "refund_approval": 16,
-    "nightly_report": 12,
+    "nightly_report": 10,
 }
 
 each_store = pytest.mark.parametrize("store", ["sqlite", "postgres"])
