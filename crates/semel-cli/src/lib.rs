@@ -8,7 +8,6 @@ mod exit;
 mod mail;
 mod model;
 mod print;
-pub mod rehearsal;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

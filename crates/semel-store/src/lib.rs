@@ -19,7 +19,7 @@ mod upkeep;
 pub mod conformance;
 
 pub use cards::{Card, CardQuery, Cards};
-pub use clock::{Clock, ManualClock};
+pub use clock::{AheadClock, Clock, ManualClock};
 pub use opened::{Access, Opened};
 pub use runs::{Append, Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs};
 pub use upkeep::{Audit, CardAudit, Closed, Lost, LostRow, Return, RunAudit, Upkeep};
