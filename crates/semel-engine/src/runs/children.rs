@@ -15,7 +15,7 @@ use semel_store::Write;
 use super::drive::{Driver, Halt, Happened};
 use super::port::Work;
 use super::timers::Purpose;
-use crate::call::{Guard, is_passing};
+use crate::call::is_passing;
 use crate::commit::Stopped;
 use crate::{Engine, Error};
 
@@ -54,10 +54,7 @@ impl Driver {
     pub(crate) fn start_child(&mut self, id: String) {
         let Work::Child(start) = &self.works[&id] else { unreachable!("it is a child") };
         let mut start = start.as_ref().clone();
-        let place = self.last.expect("a plan was delivered");
-        let guard =
-            Guard { run: self.run.number, fence: self.fence, seq: place.seq, link: place.link };
-        start.parent = Some((self.run.id.clone(), guard));
+        start.parent = Some((self.run.id.clone(), self.guard()));
         let now = self.engine.store().ground().now;
         // It has no longer than its parent.
         let left_ms = self.run.deadline.map(|at| at.remaining_ms(&now).max(1));
@@ -83,9 +80,8 @@ impl Driver {
         id: String,
         result: Result<Run, Error>,
     ) -> Result<(), Halt> {
-        let is_ending = self.run.cancel.is_some() || self.is_cancelling || self.is_overdue;
         match result {
-            _ if is_ending => Ok(()),
+            _ if self.is_ending() => Ok(()),
             Ok(run) if run.state().is_final() => self.end_child(id, &run).await,
             Ok(run) => {
                 self.children.waiting.insert(id, run.id);

@@ -14,7 +14,7 @@ use semel_store::Write;
 use super::drive::{Driver, Halt, Happened, foreign, pause};
 use super::port::{Exhausted, OnDoubt, StepFault, Work};
 use super::timers::Purpose;
-use crate::call::{Guard, is_passing};
+use crate::call::is_passing;
 use crate::{Error, lock};
 
 impl Driver {
@@ -151,13 +151,7 @@ impl Driver {
             unreachable!("it is an effect")
         };
         let (mut call, doer) = (call.clone(), Arc::clone(doer));
-        let place = self.last.expect("a plan was delivered");
-        call.guard = Some(Guard {
-            run: self.run.number,
-            fence: self.fence,
-            seq: place.seq,
-            link: place.link,
-        });
+        call.guard = Some(self.guard());
         let engine = self.engine.clone();
         let attempt = async move {
             let result = engine.call_telling(*call, doer).await;

@@ -216,15 +216,10 @@ impl Engine {
             reason: reason.to_owned(),
         };
         // A paused run stays so; its pause is told again, as the last word of its journal.
-        let paused = run.paused.as_ref().map(|pause| Event::Paused {
-            id: pause.id.clone(),
-            fault: semel_core::journal::Fault {
-                code: pause.code.clone(),
-                detail: pause.detail.clone(),
-                raised: pause.raised.clone(),
-                receipts: None,
-            },
-        });
+        let paused = run
+            .paused
+            .as_ref()
+            .map(|pause| Event::Paused { id: pause.id.clone(), fault: run::fault_of(pause) });
         for event in std::iter::once(event).chain(paused) {
             ink.append(At::from(&now), event);
         }
