@@ -16,6 +16,7 @@ pub mod cron;
 pub mod retry;
 pub mod time;
 
+pub mod check;
 pub mod effect;
 pub mod entity;
 pub mod gate;
