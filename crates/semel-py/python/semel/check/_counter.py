@@ -22,10 +22,21 @@ def load_counter(text: str) -> Counting:
     if not callable(function):
         raise Missing(f"{file} has no function {name or 'count'}")
 
-    def count() -> Mapping[str, int]:
-        counted: Any = function()
-        if not isinstance(counted, Mapping):
-            raise SemelError(f"{text} returns no counts by name", code="input_invalid")
-        return {str(one): int(many) for one, many in counted.items()}  # pyright: ignore
+    return Counted(text, function)
 
-    return count
+
+class Counted:
+    """A function of the user's, whose answers are looked at."""
+
+    def __init__(self, name: str, function: Any) -> None:
+        self._name = name
+        self._function = function
+        if callable(getattr(function, "reset", None)):
+            self.reset = function.reset
+
+    def __call__(self) -> Mapping[str, int]:
+        counted: Any = self._function()
+        if not isinstance(counted, Mapping):
+            raise SemelError(f"{self._name} returns no counts by name", code="input_invalid")
+        found: Mapping[Any, Any] = counted
+        return {str(one): int(many) for one, many in found.items()}

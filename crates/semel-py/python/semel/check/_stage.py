@@ -20,7 +20,8 @@ from ._target import Target
 FIRST_RELEASE, NEXT_RELEASE = "check-1", "check-2"
 
 Counting = Callable[[], Mapping[str, int]]
-"""Tells how many objects each destination has, by name."""
+"""Tells how many objects each destination has, by name. One that has a `reset` is asked to forget
+everything before each case."""
 
 
 @dataclass
@@ -69,8 +70,12 @@ class Stage:
         self.release = FIRST_RELEASE
         for double in self.doubles.values():
             double.reset()
-        if self.setting.counter is not None:
-            self._counted = dict(self.setting.counter())
+        counter = self.setting.counter
+        if counter is not None:
+            reset: Any = getattr(counter, "reset", None)
+            if callable(reset):
+                reset()
+            self._counted = dict(counter())
 
     def life(self, **options: Any) -> Life:
         """A life on the store of this case."""
