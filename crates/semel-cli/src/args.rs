@@ -99,6 +99,11 @@ pub(crate) enum Command {
     /// Measure the ledger beside the raw limit of this disk
     #[command(subcommand)]
     Bench(Bench),
+    /// Stand in for an HTTP service: counts what arrives, and misbehaves as it is told
+    ///
+    /// Prints its address, and serves until its input is closed, it is told to end, or half an
+    /// hour has passed. docs/double.md shows scripts, faults and the book.
+    Double(crate::commands::double::Options),
     /// Print completions for a shell
     Completions { shell: clap_complete::Shell },
     /// The CRM of the demo and the tests

@@ -3,6 +3,7 @@
 mod approvals;
 pub(crate) mod bench;
 mod doctor;
+pub(crate) mod double;
 mod effects;
 mod import;
 mod migrate;
@@ -57,6 +58,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         Command::Outbox(Outbox::Drop { id }) => outbox::drop_refused(&place, id, printer).await,
         Command::Verify => verify::run(&place, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
+        Command::Double(options) => double::run(&options, printer).await,
         Command::Migrate => migrate::run(&place, printer).await,
         Command::Bench(Bench::Fairness) => {
             let named = args.store_is_named.then_some(place.store.as_str());
