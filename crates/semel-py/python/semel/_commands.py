@@ -1,4 +1,4 @@
-"""The commands that need Python: `semel worker app.py` and `semel bench python`."""
+"""The commands that need Python: `semel worker app.py`, `semel lint app.py` and the like."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ def python_command(arguments: list[str]) -> Command | None:
     words = _without_options(arguments)
     if words[:1] == ["worker"]:
         return work
+    if words[:1] == ["lint"]:
+        from .lint._command import lint
+
+        return lint
     if words[:2] == ["bench", "python"]:
         from ._bench import bench
 
