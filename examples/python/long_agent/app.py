@@ -23,6 +23,12 @@ class Finding(BaseModel):
     text: str
 
 
+class Taken(BaseModel):
+    """What the agent answers when it has taken a job."""
+
+    job: str
+
+
 class Ticket(BaseModel):
     """A ticket, as the CRM answers."""
 
@@ -32,11 +38,11 @@ class Ticket(BaseModel):
 
 # The token is a password for one answer and no part of what is wanted.
 @effect("hand-over", key="{job}", fingerprint=["job"], contract=native_key("24h"), lease=LEASE)
-async def hand_over(job: str, token: str) -> None:
+async def hand_over(job: str, token: str) -> Taken:
     """Gives the job away."""
     async with semel.httpx.AsyncClient(base_url=AGENT, timeout=20) as agent:
         answer = await agent.post("/jobs", json={"job": job, "token": token})
-    answer.raise_for_status()
+    return Taken.model_validate(answer.raise_for_status().json())
 
 
 @effect("crm-ticket", key="{job}", fingerprint=["job"], contract=native_key("24h"), lease=LEASE)

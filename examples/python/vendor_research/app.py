@@ -47,6 +47,13 @@ class Offer(BaseModel):
     document: Artefact
 
 
+class Asked(BaseModel):
+    """What a vendor answers when it has taken the request."""
+
+    reference: str
+    vendor: str
+
+
 class Page(BaseModel):
     """The comparison, as it stands in the CMS."""
 
@@ -55,11 +62,11 @@ class Page(BaseModel):
 
 
 @effect("ask-vendor", key=["{reference}", "{vendor}"], contract=native_key("24h"), lease=LEASE)
-async def ask_vendor(reference: str, vendor: str) -> None:
+async def ask_vendor(reference: str, vendor: str) -> Asked:
     """Asks for an offer."""
     async with semel.httpx.AsyncClient(base_url=VENDORS_URL, timeout=20) as vendors:
         answer = await vendors.post("/requests", json={"reference": reference, "vendor": vendor})
-    answer.raise_for_status()
+    return Asked.model_validate(answer.raise_for_status().json())
 
 
 def shelve(content: bytes) -> Artefact:

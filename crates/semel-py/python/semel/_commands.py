@@ -1,4 +1,4 @@
-"""The commands that need Python: `semel worker`, `semel check` and `semel bench python`."""
+"""The commands that need Python: `semel worker`, `semel lint`, `semel check` and others."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ def python_command(arguments: list[str]) -> Command | None:
         from .check._command import check
 
         return check
+    if words[:1] == ["lint"]:
+        from .lint._command import lint
+
+        return lint
     if words[:2] == ["bench", "python"]:
         from ._bench import bench
 

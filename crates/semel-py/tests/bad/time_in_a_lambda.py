@@ -1,0 +1,31 @@
+# lint: SML001
+"""The key is made by a lambda, which looks at the clock."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timezone
+
+import semel.httpx
+from semel import WorkflowContext, effect, native_key, workflow
+
+CRM = os.environ["CRM_URL"]
+
+
+@effect(
+    "crm-ticket",
+    key=lambda request_id: [request_id, datetime.now(timezone.utc).isoformat()],  # bad: SML001
+    contract=native_key("24h"),
+)
+async def create_ticket(request_id: str) -> dict[str, str]:
+    """Opens a ticket."""
+    async with semel.httpx.AsyncClient(base_url=CRM, timeout=20) as crm:
+        answer = await crm.post("/tickets", json={"reference": request_id})
+    return answer.raise_for_status().json()
+
+
+@workflow
+async def triage(ctx: WorkflowContext, request_id: str) -> str:
+    """One ticket for each moment."""
+    ticket = await ctx.step(create_ticket, request_id)
+    return ticket["id"]
