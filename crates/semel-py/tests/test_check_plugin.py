@@ -45,7 +45,8 @@ def test_the_fixture_and_the_mark_check_workflows(folder: pytest.Pytester) -> No
     result = folder.runpytest_subprocess("--semel-budget", "2", "--strict-markers")
     result.assert_outcomes(passed=2, failed=1, errors=1)
     # The failure shows the table and the way to play it again.
-    result.stdout.fnmatch_lines(["*!twice*", "*again: semel check bad.py:plain*"])
+    again = "*again: pytest '*::test_bad' --semel-only 'kill before step send'"
+    result.stdout.fnmatch_lines(["*!twice*", again])
 
 
 def test_a_report_without_a_mark_is_refused(folder: pytest.Pytester) -> None:

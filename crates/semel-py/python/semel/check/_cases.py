@@ -27,11 +27,11 @@ class Case:
     def __init__(self, told: Said, sends: list[tuple[str, int]]) -> None:
         self.told = told
         self.fault: str = told["fault"]
-        place = told["place"]
-        self.point: str = place.get("point", "") if isinstance(place, dict) else ""
-        self.wait: str = place.get("wait", "") if isinstance(place, dict) else ""
-        send = place.get("send") if isinstance(place, dict) else None
-        self.send = None if send is None else sends[send["number"] - 1]
+        # The run as a whole is a word, every other place has one member.
+        place: Said = {} if isinstance(told["place"], str) else told["place"]
+        self.point: str = place.get("point", "")
+        self.wait: str = place.get("wait", "")
+        self.send = sends[place["send"]["number"] - 1] if "send" in place else None
         """The double, and the number of the request there."""
         self.then: str = told.get("then") or "nowhere"
 

@@ -56,6 +56,11 @@ def run_of(said: Said) -> Said:
     return told
 
 
+def is_strict(said: Said) -> bool:
+    """Whether the run stays with its release for ever."""
+    return any(run["id"] == said["run"] and run.get("strict") for run in said["look"]["runs"])
+
+
 def requests_of(requests: list[Request]) -> list[Said]:
     """The requests of a case, named as what is counted at their destination."""
     return [{"route": f"{one.double} {one.route}", "key": one.key} for one in requests]
