@@ -2,6 +2,7 @@
 
 mod approvals;
 pub(crate) mod bench;
+pub(crate) mod destination;
 mod doctor;
 pub(crate) mod double;
 mod effects;
@@ -22,7 +23,7 @@ pub(crate) use open::Place;
 
 use clap::CommandFactory;
 
-use crate::args::{Args, Bench, Command, Effects, Outbox, Quarantine};
+use crate::args::{Args, Bench, Check, Command, Effects, Outbox, Quarantine};
 use crate::exit::Failed;
 use crate::print::Printer;
 use crate::{crm, demo, mail, model};
@@ -36,6 +37,10 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             demo::run(&options, named, printer).await
         }
         Command::Worker { line } => Err(python::become_python(&["worker"], named, line)),
+        Command::Check(Check::Workflow(line)) => {
+            Err(python::become_python(&["check"], named, line))
+        }
+        Command::Check(Check::Destination(options)) => destination::run(&options, printer).await,
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }
