@@ -82,8 +82,8 @@ def _check_for(request: pytest.FixtureRequest) -> Check:
     def check(workflow: Any, input: Any = None, **options: Any) -> Report:
         from .check import check_workflow
 
-        usual = {"budget": budget, "only": only, "command": command}
-        given = {name: value for name, value in options.items() if value is not None}
-        return check_workflow(workflow, input, **{**usual, **given})
+        usual: dict[str, Any] = {"budget": budget, "only": only, "command": command}
+        usual.update({name: value for name, value in options.items() if value is not None})
+        return check_workflow(workflow, input, **usual)
 
     return check

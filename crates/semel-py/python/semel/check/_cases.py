@@ -31,7 +31,8 @@ class Case:
         place: Said = {} if isinstance(told["place"], str) else told["place"]
         self.point: str = place.get("point", "")
         self.wait: str = place.get("wait", "")
-        self.send = sends[place["send"]["number"] - 1] if "send" in place else None
+        number: int = place["send"]["number"] if "send" in place else 0
+        self.send = sends[number - 1] if number else None
         """The double, and the number of the request there."""
         self.then: str = told.get("then") or "nowhere"
 
