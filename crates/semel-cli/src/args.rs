@@ -131,6 +131,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Check {
+    /// Repeat a sandbox request, and say which contract its destination really honours
+    Destination(Box<crate::commands::destination::Options>),
     /// The file and the workflow, and flags of the check
     #[command(external_subcommand)]
     Workflow(Vec<OsString>),

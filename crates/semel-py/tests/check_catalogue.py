@@ -81,12 +81,12 @@ CHECKED = [
 
 
 def main(names: list[str]) -> None:
-    """Prints the whole report of some examples, or of all."""
+    """Prints the whole report of some examples, or of all, and how a few cases fail the twin."""
     for one in CHECKED:
         if not names or one.name in names:
             print(f"== {one.name}")
             print(one.check(None))
-            print(one.check_twin(None).summary)
+            print(one.check_twin("8").summary)
 
 
 if __name__ == "__main__":

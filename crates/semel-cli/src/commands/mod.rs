@@ -2,6 +2,7 @@
 
 mod approvals;
 pub(crate) mod bench;
+pub(crate) mod destination;
 mod doctor;
 pub(crate) mod double;
 mod effects;
@@ -39,6 +40,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         Command::Check(Check::Workflow(line)) => {
             Err(python::become_python(&["check"], named, line))
         }
+        Command::Check(Check::Destination(options)) => destination::run(&options, printer).await,
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }

@@ -31,11 +31,14 @@ class Check(Protocol):
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds `--semel-budget`."""
+    """Adds `--semel-budget` and `--semel-only`."""
     parser.getgroup("semel").addoption(
         "--semel-budget",
         metavar="60s|CASES",
         help="how long each check of a workflow may take, or how many cases it tries",
+    )
+    parser.getgroup("semel").addoption(
+        "--semel-only", metavar="CASE", help="play one case of each check, by its name"
     )
 
 
@@ -56,7 +59,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def semel_check(request: pytest.FixtureRequest) -> Check:
     """Checks a workflow: `semel_check(workflow, input, doubles=…).assert_ok()`."""
-    return _check_with(request.config)
+    return _check_for(request)
 
 
 @pytest.fixture
@@ -65,21 +68,22 @@ def semel_report(request: pytest.FixtureRequest) -> Report:
     mark = request.node.get_closest_marker(_MARK)
     if mark is None:
         pytest.fail(f"{_REPORT} needs the mark {_MARK}", pytrace=False)
-    report = _check_with(request.config)(*mark.args, **mark.kwargs)
+    report = _check_for(request)(*mark.args, **mark.kwargs)
     if _REPORT not in request.node._fixtureinfo.argnames:
         # Nobody looks at it: then it must be good.
         report.assert_ok()
     return report
 
 
-def _check_with(config: pytest.Config) -> Check:
-    budget = config.getoption("--semel-budget")
+def _check_for(request: pytest.FixtureRequest) -> Check:
+    budget, only = (request.config.getoption(name) for name in ("--semel-budget", "--semel-only"))
+    command = f"pytest '{request.node.nodeid}' --semel-only {{case}}"
 
     def check(workflow: Any, input: Any = None, **options: Any) -> Report:
         from .check import check_workflow
 
-        if options.get("budget") is None:
-            options["budget"] = budget
-        return check_workflow(workflow, input, **options)
+        usual: dict[str, Any] = {"budget": budget, "only": only, "command": command}
+        usual.update({name: value for name, value in options.items() if value is not None})
+        return check_workflow(workflow, input, **usual)
 
     return check

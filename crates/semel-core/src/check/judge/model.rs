@@ -19,12 +19,23 @@ impl Sight<'_> {
     pub(super) fn is_model_window(&self) -> bool {
         match (&self.case.place, self.case.fault) {
             (Place::Send { route, .. }, _) => self.baseline.model_calls.contains_key(route),
-            (Place::Point(point), Fault::Kill | Fault::NewRelease | Fault::PauseBeyondLease) => {
+            // What wakes up too late does one more thing before it hears that it is not wanted.
+            (Place::Point(point), Fault::PauseBeyondLease) => {
+                self.is_open_at(point)
+                    || self.point_after(point).is_some_and(|next| self.is_open_at(&next))
+            }
+            (Place::Point(point), Fault::Kill | Fault::NewRelease) => {
                 self.is_open_at(point)
                     || self.case.then.as_ref().is_some_and(|at| self.is_open_at(at))
             }
             (Place::Point(_) | Place::Wait(_) | Place::Run, _) => false,
         }
+    }
+
+    fn point_after(&self, point: &str) -> Option<String> {
+        let mut points = self.points().into_iter();
+        points.find(|name| name == point)?;
+        points.next()
     }
 
     fn is_open_at(&self, point: &str) -> bool {

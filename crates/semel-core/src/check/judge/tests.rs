@@ -150,6 +150,9 @@ fn a_model_is_paid_again_only_between_its_answer_and_the_record() {
     check(&at(Fault::Kill, "before started"), again, paid);
     check(&at(Fault::Kill, "before step classify"), again, lost);
     check(&at(Fault::PauseBeyondLease, "before step classify"), again, lost);
+    check(&at(Fault::PauseBeyondLease, "after started"), again, lost);
+    check(&at(Fault::PauseBeyondLease, "before started"), again, paid);
+    check(&at(Fault::Kill, "after started"), again, paid);
     check(&at(Fault::Kill, "after step classify"), again, paid);
     check(&at_send(Fault::CutAfter, 1, MODEL), again, lost);
     check(&at_send(Fault::CutAfter, 2, CRM), again, paid);

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from .._codec import codec
 from .._effect import Effect
@@ -38,6 +40,7 @@ def check_workflow(
     only: str | None = None,
     jobs: int | None = None,
     watch: Watch | None = None,
+    command: str | None = None,
 ) -> Report:
     """Kills a workflow before and after every write, lets its destinations fail, repeats whatever
     can come twice, and counts: `check_workflow(triage, inbound, doubles={"CRM_URL": "keys"})`.
@@ -45,7 +48,8 @@ def check_workflow(
     `doubles` are stand-ins for destinations: the variable that the address of each goes into, and
     its mode or script. `counter` says how many objects other destinations have, by name. `respond`
     are the answers to signals and callbacks, by name; approvals are given. `budget` is a number of
-    cases, or a time such as `"60s"`."""
+    cases, or a time such as `"60s"`; `only` plays the case of that name. `command` is what the
+    report says to play a case again, with `{case}` for its name."""
     setting = Setting(
         target=_target(workflow),
         input=_plain(input),
@@ -56,10 +60,19 @@ def check_workflow(
         mode=mode,
     )
     words = Budget() if budget is None else Budget.parse(str(budget))
-    name = f"{_near(setting.target.file)}:{setting.target.name}"
-    command = f"semel check {name} --only {{case}} (with the input and doubles of this test)"
     jobs = jobs or min(os.cpu_count() or 1, 2)
-    return Trial(setting, words, command, jobs, only, watch).run()
+    return Trial(setting, words, command or _again(setting, counter), jobs, only, watch).run()
+
+
+def _again(setting: Setting, counter: Counting | str | None) -> str:
+    """The command that plays one case again."""
+    words = ["semel", "check", f"{_near(setting.target.file)}:{setting.target.name}"]
+    words += ["--input", "/dev/stdin", "--key", setting.key, "--mode", setting.mode]
+    words += [
+        word for one in setting.doubles for word in ("--double", f"{one.variable}={one.mode}")
+    ]
+    words += ["--counter", counter] if isinstance(counter, str) else []
+    return f"echo {shlex.quote(json.dumps(setting.input))} | {shlex.join(words)} --only {{case}}"
 
 
 def _target(workflow: Checked) -> Target:
@@ -79,12 +92,10 @@ def _target(workflow: Checked) -> Target:
 
 def _plain(value: Any) -> Any:
     """Plain JSON of a value, which may be a typed model."""
-    import json
-
     return json.loads(codec(Any).dump(value))
 
 
 def _near(file: Path) -> str:
     with contextlib.suppress(ValueError):
-        return str(cast(Any, file).relative_to(Path.cwd()))
+        return str(file.relative_to(Path.cwd()))
     return str(file)

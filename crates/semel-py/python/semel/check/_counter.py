@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .._commands import load
 from .._errors import SemelError
@@ -38,5 +38,5 @@ class Counted:
         counted: Any = self._function()
         if not isinstance(counted, Mapping):
             raise SemelError(f"{self._name} returns no counts by name", code="input_invalid")
-        found: Mapping[Any, Any] = counted
+        found = cast(Mapping[Any, Any], counted)
         return {str(one): int(many) for one, many in found.items()}

@@ -19,8 +19,10 @@ LOOK_SECONDS = 0.012
 """How long nothing must move before anything is done about it."""
 PATIENCE_SECONDS = 30.0
 """Longer than any healthy workflow takes here: what is not over then is stuck."""
-NUDGE_MS = 1_000
+NUDGE_MS = 250
 """How far time is pushed while this process works on the run: far below any lease."""
+HURRY_MS = 5_000
+"""How far while a send is under way that shall meet its deadline; still below any lease."""
 LEAP_MS = 15_000
 """How far it is pushed while nobody does, and nobody says when to look again."""
 LEAPS_MAX = 20
@@ -99,7 +101,7 @@ class Driver:
             return ""
         if any(self._is_sending(effect) for effect in seen["effects"]):
             if self._hurry:
-                self._push(5 * NUDGE_MS)
+                self._push(HURRY_MS)
             return ""
         runs = [run for run in seen["runs"] if run["state"] not in ENDED]
         if any(run.get("held", {}).get("worker") == self._me for run in runs):

@@ -27,6 +27,10 @@ class Unready(SemelError):
     """The file cannot be imported, or a life could not be lived."""
 
 
+class Hangs(Unready):
+    """A life went on for ever."""
+
+
 class End(NamedTuple):
     """How a life ended."""
 
@@ -88,13 +92,13 @@ class Lives:
         """Begins a life. Returns the id of its process."""
         return int(self._ask({"bear": asdict(life)})["pid"])
 
-    def wait(self, pid: int, life: Life) -> End:
+    def wait(self, pid: int, life: Life, seconds: float = PATIENCE_SECONDS) -> End:
         """Waits until it is over, or stands still. One that hangs is killed."""
-        told = self._ask({"wait": pid, "seconds": PATIENCE_SECONDS})
+        told = self._ask({"wait": pid, "seconds": seconds})
         if "late" in told:
             os.kill(pid, signal.SIGKILL)
             self._ask({"wait": pid, "seconds": PATIENCE_SECONDS})
-            raise Unready(f"a process hangs: {_words_of(life)[-2000:]}", code="internal")
+            raise Hangs(f"a process hangs: {_words_of(life)[-2000:]}", code="internal")
         return read_end(life, None if told.get("stopped") else int(told["code"]))
 
     def live(self, life: Life) -> End:

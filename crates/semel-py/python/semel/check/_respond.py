@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from .._app import Semel
 from .._errors import SemelError
@@ -68,7 +68,8 @@ class Responder:
     def _payload(self, name: str, wait: dict[str, Any]) -> Any:
         if name in self._answers:
             return self._answers[name]
-        choices = (wait.get("note") or {}).get("choices") if _is_object(wait.get("note")) else None
+        note: Any = wait.get("note")
+        choices: Any = cast(dict[str, Any], note).get("choices") if isinstance(note, dict) else None
         return choices[0] if choices else {}
 
     def _is_heard(self, handle: Any, name: str, payload: Any, identity: str) -> bool:
@@ -79,10 +80,6 @@ class Responder:
         except SemelError as error:
             return bool(is_new) or error.code != "input_changed"
         return True
-
-
-def _is_object(value: Any) -> bool:
-    return isinstance(value, dict)
 
 
 def _callback_of(signal: str) -> tuple[bool, str]:

@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 from ._double import Request
-from ._lives import End
 
 Said = dict[str, Any]
 
@@ -57,14 +56,14 @@ def run_of(said: Said) -> Said:
     return told
 
 
+def is_strict(said: Said) -> bool:
+    """Whether the run stays with its release for ever."""
+    return any(run["id"] == said["run"] and run.get("strict") for run in said["look"]["runs"])
+
+
 def requests_of(requests: list[Request]) -> list[Said]:
-    """The requests of a case."""
-    return [{"route": one.route, "key": one.key} for one in requests]
-
-
-def points_of(end: End) -> list[list[str]]:
-    """The points of the undisturbed run."""
-    return end.points
+    """The requests of a case, named as what is counted at their destination."""
+    return [{"route": f"{one.double} {one.route}", "key": one.key} for one in requests]
 
 
 def waits_of(said: Said, kind: str) -> list[str]:

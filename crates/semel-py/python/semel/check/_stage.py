@@ -14,7 +14,7 @@ from typing import Any
 
 from ._double import Double, Request, Wanted
 from ._life import Life
-from ._lives import End, Lives, Mode
+from ._lives import PATIENCE_SECONDS, End, Lives, Mode
 from ._target import Target
 
 FIRST_RELEASE, NEXT_RELEASE = "check-1", "check-2"
@@ -97,10 +97,10 @@ class Stage:
         assert self.lives is not None
         return self.lives.bear(life)
 
-    def wait(self, pid: int, life: Life) -> End:
+    def wait(self, pid: int, life: Life, seconds: float = PATIENCE_SECONDS) -> End:
         """Waits until it has ended, or stands still."""
         assert self.lives is not None
-        return self.lives.wait(pid, life)
+        return self.lives.wait(pid, life, seconds)
 
     def live(self, **options: Any) -> End:
         """A whole life."""

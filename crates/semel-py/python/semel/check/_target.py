@@ -8,7 +8,7 @@ import sys
 import threading
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from .. import _current
 from .._codec import codec
@@ -60,15 +60,17 @@ def warm(workflow: Workflow[..., Any]) -> None:
 
 def find_workflow(module: ModuleType, name: str) -> Workflow[..., Any]:
     """The workflow of this name; an effect is one of a single step."""
-    found = vars(module)
-    workflows = {one.name: one for one in found.values() if isinstance(one, Workflow)}
+    found: dict[str, Any] = vars(module)
+    workflows: dict[str, Workflow[..., Any]] = {
+        one.name: one for one in found.values() if isinstance(one, Workflow)
+    }
     if not name and len(workflows) == 1:
         return next(iter(workflows.values()))
-    one = found.get(name, workflows.get(name))
+    one: Any = found.get(name, workflows.get(name))
     if isinstance(one, Effect):
-        return workflow_of(one)
+        return workflow_of(cast(Effect[..., Any], one))
     if isinstance(one, Workflow):
-        return one
+        return cast(Workflow[..., Any], one)
     known = ", ".join(sorted(workflows)) or "none"
     wanted = f"no workflow or effect named {name}" if name else "not exactly one workflow"
     raise Missing(f"{module.__name__}.py has {wanted}; its workflows: {known}")
