@@ -10,12 +10,14 @@ pub mod canonical;
 pub mod derive;
 pub mod fingerprint;
 pub mod json;
+pub mod seal;
 
 pub mod contract;
 pub mod cron;
 pub mod retry;
 pub mod time;
 
+pub mod audit;
 pub mod effect;
 pub mod entity;
 pub mod gate;
