@@ -107,7 +107,8 @@ fn a_store_of_every_older_format_is_migrated_and_takes_cards() {
 /// Takes the migrations of cards and seals back, as the Semel before left a file.
 const BACK: &str = "ALTER TABLE effects DROP COLUMN seal; ALTER TABLE runs DROP COLUMN seal; \
      ALTER TABLE inbox DROP COLUMN seal; ALTER TABLE returns DROP COLUMN seal; \
-     ALTER TABLE meta DROP COLUMN seal; DROP TABLE cards; DROP INDEX runs_queue; ALTER TABLE runs DROP COLUMN queue; \
+     ALTER TABLE meta DROP COLUMN seal; DROP TABLE cards; \
+     DROP INDEX runs_queue; ALTER TABLE runs DROP COLUMN queue; \
      DROP INDEX effects_held; ALTER TABLE effects DROP COLUMN held; PRAGMA user_version = 3";
 
 #[test]

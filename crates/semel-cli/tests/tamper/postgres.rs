@@ -175,7 +175,8 @@ fn tamper(world: &World, kind: &str, chance: &mut Chance) -> Option<(&'static st
             format!(
                 "CREATE TEMP TABLE pair ON COMMIT DROP AS SELECT a.ctid AS one, b.ctid AS other, \
                  a.{column} AS of_one, b.{column} AS of_other FROM {table} AS a, {table} AS b \
-                 WHERE a.ctid = {one} AND b.ctid = {other} AND a.{column} IS DISTINCT FROM b.{column}; \
+                 WHERE a.ctid = {one} AND b.ctid = {other} \
+                 AND a.{column} IS DISTINCT FROM b.{column}; \
                  UPDATE {table} SET {column} = CASE WHEN {table}.ctid = pair.one THEN of_other \
                  ELSE of_one END FROM pair WHERE {table}.ctid IN (pair.one, pair.other)"
             )

@@ -49,8 +49,8 @@ const DELETE_EFFECTS: &str = "DELETE FROM semel.effects AS e \
      AND e.action = w.action AND e.key = w.key AND e.generation = w.generation";
 
 const INSERT_RUNS: &str = "INSERT INTO semel.runs (number, namespace, id, version, workflow, key, \
-     lane, state, parked, fence, created_at, wake_at, waits_on, queue, sweep_at, sum, record, seal) \
-     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], \
+     lane, state, parked, fence, created_at, wake_at, waits_on, queue, sweep_at, sum, record, \
+     seal) SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], \
      $6::text[], $7::text[], $8::text[], $9::boolean[], $10::bigint[], $11::bigint[], \
      $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bigint[], $17::text[], \
      $18::bytea[])";

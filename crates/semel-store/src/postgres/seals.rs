@@ -1,5 +1,5 @@
-//! Whether the seals of rows on Postgres still fit. They are computed here, not by the server: whoever
-//! can change its rows may have changed its functions.
+//! Whether the seals of rows on Postgres still fit. They are computed here, not by the server:
+//! whoever can change its rows may have changed its functions.
 
 use semel_core::journal::blob_digest;
 use semel_core::seal::{Value, seal};

@@ -22,7 +22,8 @@ use crate::{
 const BLOBS: usize = 8;
 
 const AUDIT: &str = "SELECT row, generation, version, record, sum, namespace, action, key, state, \
-     sweep_at, alarmed, held, workflow, created_at, due_at, seal FROM semel.effects WHERE row > $1 ORDER BY row LIMIT $2";
+     sweep_at, alarmed, held, workflow, created_at, due_at, seal FROM semel.effects \
+     WHERE row > $1 ORDER BY row LIMIT $2";
 
 const AUDIT_RUNS: &str = "SELECT number, version, fence, record, sum, namespace, id, workflow, \
      key, lane, state, parked, created_at, wake_at, waits_on, sweep_at, queue, seal \

@@ -119,9 +119,9 @@ fn next_text(belonging: Belonging) -> &'static str {
              FROM inbox WHERE run > ?1 ORDER BY run LIMIT 1"
         }
         Belonging::Uses => {
-            "SELECT run, NOT EXISTS (SELECT 1 FROM blob_uses AS used WHERE used.run = blob_uses.run \
-             AND NOT EXISTS (SELECT 1 FROM runs WHERE number = used.run \
-             AND namespace = used.namespace)) \
+            "SELECT run, NOT EXISTS (SELECT 1 FROM blob_uses AS used \
+             WHERE used.run = blob_uses.run AND NOT EXISTS (SELECT 1 FROM runs \
+             WHERE number = used.run AND namespace = used.namespace)) \
              FROM blob_uses INDEXED BY blob_uses_run WHERE run > ?1 ORDER BY run LIMIT 1"
         }
     }

@@ -10,8 +10,8 @@ async fn write(store: &dyn Store, writes: Vec<Write>) {
     assert_eq!(store.commit(Batch { writes: writes.into() }).await, Ok(()));
 }
 
-/// An effect under way; a run that is started, taken, parked, touched, and given two deliveries, one
-/// of which it takes.
+/// An effect under way; a run that is started, taken, parked, touched, and given two deliveries,
+/// one of which it takes.
 pub(crate) async fn fill(store: &dyn Store) {
     let ground = store.ground();
     let effect = conformance::armed(&address("sealed"), "1", &ground);

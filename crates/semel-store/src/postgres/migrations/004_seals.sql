@@ -40,7 +40,8 @@ ALTER TABLE semel.effects ALTER COLUMN seal SET NOT NULL;
 ALTER TABLE semel.runs ALTER COLUMN seal SET NOT NULL;
 ALTER TABLE semel.inbox ALTER COLUMN seal SET NOT NULL;
 
--- As before, and sealed. Writes an intent in the caller's own transaction: the effect of `action` for `key`, with `input`.
+-- As before, and sealed.
+-- Writes an intent in the caller's own transaction: the effect of `action` for `key`, with `input`.
 -- It is checked here as far as SQL can, so that a mistake is the caller's error and not a row that
 -- nobody delivers. The right to execute it is all that the caller's role needs; it stays.
 CREATE OR REPLACE FUNCTION semel.intend(
