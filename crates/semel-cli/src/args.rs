@@ -91,7 +91,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Outbox(Outbox),
     /// Check every invariant on a live store, read-only
-    Verify,
+    Verify(Verify),
+    /// See what people decided: the audit chain of a namespace
+    #[command(subcommand)]
+    Audit(Audit),
     /// Check the store, the clock and the disk, with a way out for each finding
     Doctor,
     /// Bring the store to the newest format, as opening it to write does; says from which to which
@@ -298,6 +301,33 @@ pub(crate) enum Quarantine {
     Show(QuarantineShow),
     /// End the quarantine: from then on, keys that are unknown are new
     Close(QuarantineClose),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Verify {
+    /// Write the heads of all rows to this file, to be kept elsewhere, when all is well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export: Option<PathBuf>,
+    /// Hold the store against heads that were exported earlier: finds what was deleted or put back
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// List decisions, the newest first
+    Ls(AuditLs),
+    /// Check that the chains of all namespaces are whole
+    Verify,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct AuditLs {
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// Continue after this number, with older ones
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) after: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -16,6 +16,7 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 
 pub use commands::bench::Place as BenchPlace;
+pub use commands::verify::{export_head, problems};
 
 use args::Args;
 use exit::Failed;

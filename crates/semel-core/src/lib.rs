@@ -10,6 +10,7 @@ pub mod canonical;
 pub mod derive;
 pub mod fingerprint;
 pub mod json;
+pub mod seal;
 
 pub mod claim;
 pub mod contract;
@@ -18,6 +19,7 @@ pub mod retry;
 pub mod time;
 
 pub mod check;
+pub mod audit;
 pub mod effect;
 pub mod entity;
 pub mod gate;

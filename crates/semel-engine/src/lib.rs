@@ -6,6 +6,7 @@
 //! truth, and the rule decides again.
 
 mod approvals;
+mod audit;
 mod call;
 mod cards;
 mod chance;
@@ -23,6 +24,7 @@ mod schedules;
 mod transaction;
 
 pub use approvals::Decided;
+pub use audit::AuditPage;
 pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;

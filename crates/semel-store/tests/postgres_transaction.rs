@@ -56,7 +56,10 @@ async fn a_store_of_the_first_format_is_migrated_and_keeps_its_rows() {
     drop(store);
     // As the first migration left it.
     database.psql(
-        "DROP TABLE cards; ALTER TABLE runs DROP COLUMN queue; \
+        "ALTER TABLE effects DROP COLUMN seal; ALTER TABLE runs DROP COLUMN seal; \
+         ALTER TABLE inbox DROP COLUMN seal; ALTER TABLE returns DROP COLUMN seal; \
+         ALTER TABLE lost DROP COLUMN seal; ALTER TABLE meta DROP COLUMN seal; \
+         DROP FUNCTION seal; DROP TABLE cards; ALTER TABLE runs DROP COLUMN queue; \
          ALTER TABLE effects DROP COLUMN held; DROP FUNCTION intend; DROP TABLE outbox; \
          UPDATE meta SET format = 1",
     );

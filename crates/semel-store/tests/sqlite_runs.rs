@@ -8,7 +8,8 @@ use semel_store::Access;
 use semel_store::conformance::{appends, delivery, finished, new_run, parked, taken};
 use semel_store::sqlite::{FORMAT, Sqlite};
 use semel_store::{
-    Batch, Clock, CommitError, ManualClock, RunQuery, Runs, Store, StoreError, Upkeep, Write,
+    Batch, Belonging, Clock, CommitError, ManualClock, RunQuery, Runs, Store, StoreError, Upkeep,
+    Write,
 };
 use support::{Folder, WALL_MS, block_on, has, old_store};
 
@@ -47,7 +48,7 @@ fn a_store_of_the_first_format_is_migrated_when_it_is_opened() {
     running(&store, "r", 1, 3);
     assert_eq!(block_on(store.journal(1, 0, 10)).expect("a journal").len(), 3);
     folder.close_and_fold(store);
-    assert_eq!((format(&folder), FORMAT), (4, 4));
+    assert_eq!((format(&folder), FORMAT), (5, 5));
     let store = folder.open();
     assert!(block_on(has(&store, "k")));
     assert_eq!(block_on(store.list_runs(&RunQuery::everywhere(9))).expect("runs").runs.len(), 1);
@@ -142,7 +143,7 @@ fn audit(store: &Sqlite) -> Vec<String> {
         let Some(next) = page.next else { break };
         after = next;
     }
-    let strays = block_on(store.audit_journals(i64::MIN, 100)).expect("an audit");
+    let strays = block_on(store.audit_strays(Belonging::Journal, i64::MIN, 100)).expect("an audit");
     problems.extend(strays.problems);
     problems
 }

@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod approvals;
+mod audit;
 pub(crate) mod bench;
 pub(crate) mod destination;
 mod doctor;
@@ -16,7 +17,7 @@ mod releases;
 mod runs;
 mod schedules;
 mod signals;
-mod verify;
+pub(crate) mod verify;
 
 pub(crate) use effects::print_effect;
 pub(crate) use open::Place;
@@ -58,7 +59,8 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         }
         Command::Outbox(Outbox::Ls(options)) => outbox::ls(&place, &options, printer).await,
         Command::Outbox(Outbox::Drop { id }) => outbox::drop_refused(&place, id, printer).await,
-        Command::Verify => verify::run(&place, printer).await,
+        Command::Verify(options) => verify::run(&place, &options, printer).await,
+        Command::Audit(command) => audit::run(&place, command, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
         Command::Double(options) => double::run(&options, printer).await,
         Command::Migrate => migrate::run(&place, printer).await,

@@ -1,6 +1,7 @@
 //! The command line, as people and scripts meet it: what is printed where, and how it ends.
 
 mod approvals;
+mod audits;
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;

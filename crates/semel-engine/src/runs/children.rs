@@ -156,7 +156,7 @@ impl Driver {
             if cancel {
                 let namespace = Namespace::stored(&child.namespace).unwrap_or_default();
                 let reason = "the run that started it ends";
-                let asked = self.engine.cancel_run(&namespace, &child.id, "semel", reason).await;
+                let asked = self.engine.cancel_child(&namespace, &child.id, reason).await;
                 match asked {
                     Ok(child) if child.state().is_final() => continue,
                     Ok(_) => {}

@@ -20,6 +20,7 @@ mod migrate;
 mod outbox;
 mod rows;
 mod run_rows;
+mod seals;
 mod time;
 mod transaction;
 mod upkeep;

@@ -104,7 +104,9 @@ const TAKE_ONE: &str = "SELECT id, namespace, action, key, input, workflow, crea
 
 const GONE: &str = "DELETE FROM semel.outbox WHERE id = ANY($1::bigint[])";
 
-const REFUSE: &str = "UPDATE semel.outbox AS o SET refused_code = w.code, refused_text = w.text \
+const REFUSE: &str = "UPDATE semel.outbox AS o SET refused_code = w.code, refused_text = w.text, \
+     seal = semel.seal('intent', o.namespace, o.action, o.key, o.input, o.workflow, \
+     o.created_at::text, w.code, w.text) \
      FROM unnest($1::bigint[], $2::text[], $3::text[]) AS w(id, code, text) WHERE o.id = w.id";
 
 /// Which rows a batch takes.
