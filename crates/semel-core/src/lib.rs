@@ -23,6 +23,7 @@ pub mod journal;
 pub mod notice;
 pub mod record;
 pub mod release;
+pub mod repeats;
 pub mod run;
 pub mod schedule;
 pub mod verify;

@@ -18,6 +18,7 @@ mod notify;
 mod outbox;
 mod rates;
 mod recall;
+mod repeats;
 mod runs;
 mod schedules;
 mod transaction;
@@ -45,6 +46,7 @@ use tokio::sync::Notify;
 
 use chance::Chance;
 use flights::Flights;
+use repeats::Counting;
 use runs::{Dispatch, Known};
 
 /// The engine on one store, in this process. Cheap to clone.
@@ -82,6 +84,7 @@ struct Inner {
     freed: Arc<Notify>,
     dispatch: Arc<Dispatch>,
     releases: Known,
+    repeats: Counting,
 }
 
 /// A store that is a database in which user code may have rows, too.
@@ -130,6 +133,7 @@ impl Engine {
             freed: Arc::default(),
             dispatch: Arc::default(),
             releases: Known::default(),
+            repeats: Counting::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
     }

@@ -256,6 +256,7 @@ impl Walk {
             run: None,
             approval,
             undoes: None,
+            derived: None,
         }
     }
 

@@ -8,13 +8,14 @@ use semel_core::code::Code;
 use semel_core::journal::{At, Event, Fault, Outcome};
 use semel_core::json::Json;
 use semel_core::limits;
+use semel_core::repeats::{Door, Subject};
 use semel_core::run::course::Issued;
 use semel_store::Write;
 
 use super::drive::{Driver, Halt, Happened, foreign, pause};
 use super::port::{Exhausted, OnDoubt, StepFault, Work};
 use super::timers::Purpose;
-use crate::call::{Guard, is_passing};
+use crate::call::{Guard, is_passing, is_repeat};
 use crate::{Error, lock};
 
 impl Driver {
@@ -159,8 +160,12 @@ impl Driver {
             link: place.link,
         });
         let engine = self.engine.clone();
+        let address = call.address.clone();
         let attempt = async move {
             let result = engine.call_telling(*call, doer).await;
+            if is_repeat(&result) {
+                engine.note_repeat(Subject::Effect(address), Door::Run);
+            }
             Happened::Settled { id, result }
         };
         self.effects.push(attempt.boxed());
