@@ -21,6 +21,7 @@ pub mod entity;
 pub mod gate;
 pub mod journal;
 pub mod notice;
+pub mod proof;
 pub mod record;
 pub mod release;
 pub mod repeats;

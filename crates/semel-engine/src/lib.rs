@@ -16,6 +16,7 @@ mod flights;
 mod job;
 mod notify;
 mod outbox;
+mod proof;
 mod rates;
 mod recall;
 mod repeats;

@@ -8,6 +8,7 @@ mod import;
 mod migrate;
 mod open;
 mod outbox;
+mod proof;
 mod python;
 mod quarantine;
 mod releases;
@@ -52,6 +53,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         }
         Command::Outbox(Outbox::Ls(options)) => outbox::ls(&place, &options, printer).await,
         Command::Outbox(Outbox::Drop { id }) => outbox::drop_refused(&place, id, printer).await,
+        Command::Proof(options) => proof::run(&place, options, printer).await,
         Command::Verify => verify::run(&place, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
         Command::Migrate => migrate::run(&place, printer).await,
