@@ -1,9 +1,11 @@
 //! The command line.
 
+mod proof;
 mod releases;
 mod runs;
 mod schedules;
 
+pub(crate) use proof::{Proof, ProofCommand, ProofVerify};
 pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
 pub(crate) use runs::{
     RunDecision, RunLs, RunMove, RunShow, RunSkip, RunStart, Runs, SignalCallback, SignalSend,
@@ -90,6 +92,8 @@ pub(crate) enum Command {
     /// Look at intents that are not effects yet (Postgres)
     #[command(subcommand)]
     Outbox(Outbox),
+    /// Prove what became of an effect or a run: which promise holds, on what evidence, what does not
+    Proof(Proof),
     /// Check every invariant on a live store, read-only
     Verify(Verify),
     /// See what people decided: the audit chain of a namespace

@@ -94,6 +94,12 @@ pub const TICKS_SEEN_MAX: usize = 10_080;
 /// How late a tick may be that is not to be caught up: the shortest time between two ticks.
 pub const TICK_LATE_MS_MAX: i64 = 60_000;
 
+/// Subjects whose repeats are counted in memory before they are written: beyond it they are written
+/// at once, and beyond twice as many a count is left out. A count is a lower bound.
+pub const REPEATS_SUBJECTS_MAX: usize = 1_024;
+/// After how long it is asked whether the subject of a count of repeats is still there.
+pub const REPEATS_MS: u64 = WINDOW_MS;
+
 /// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
 pub const COMMIT_TRIES_MAX: usize = 64;
 /// How long work in memory waits for a store that is away, instead of being done again by somebody

@@ -86,6 +86,10 @@ pub struct Plan {
     pub fingerprint: Fingerprint,
     pub downstream_key: String,
     pub terms: Terms,
+    /// How the author says that the key is made, such as `{request_id}`. For people: no rule reads
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived: Option<String>,
 }
 
 /// The declared contract and times of an effect.
@@ -277,6 +281,20 @@ pub enum Verdict {
     Void,
     Supersede,
     Import,
+}
+
+impl Verdict {
+    /// The verdict's name, as it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Done => "done",
+            Verdict::Failed => "failed",
+            Verdict::Retry => "retry",
+            Verdict::Void => "void",
+            Verdict::Supersede => "supersede",
+            Verdict::Import => "import",
+        }
+    }
 }
 
 /// Something that must not happen, happened. Alarms are listed and never cleared.

@@ -7,7 +7,7 @@ use crate::effect::State;
 use crate::json::Json;
 use crate::record::{
     Alarm, AlarmKind, Approval, Attempt, By, Contract, Decision, Effect, End, Kind, Named, Outcome,
-    Undo, Verdict,
+    Undo,
 };
 use crate::time::{Moment, Wall, format_duration_ms};
 
@@ -290,16 +290,8 @@ fn by_name(end: &End) -> &'static str {
 }
 
 fn decision_view(decision: &Decision) -> DecisionView {
-    let verdict = match decision.verdict {
-        Verdict::Done => "done",
-        Verdict::Failed => "failed",
-        Verdict::Retry => "retry",
-        Verdict::Void => "void",
-        Verdict::Supersede => "supersede",
-        Verdict::Import => "import",
-    };
     DecisionView {
-        verdict,
+        verdict: decision.verdict.as_str(),
         actor: decision.actor.clone(),
         reason: decision.reason.clone(),
         at: rfc3339(decision.at),

@@ -7,6 +7,7 @@ use semel_core::effect::{Person, Refusal};
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::{Answer, Effect, Judgement};
+use semel_core::repeats::{Door, Subject};
 use semel_store::{Page, Query};
 
 use crate::commit::Stopped;
@@ -38,7 +39,12 @@ impl Engine {
             let effect = stored.ok_or(Refusal::NotFound)?;
             let judged = approve::judge(&effect, person, answer, digest, &ground.now)?;
             let Judged { effect: next, judgement, is_new } = judged;
-            let Some(next) = next else { return Ok(Decided { effect, judgement, is_new }) };
+            let Some(next) = next else {
+                if !is_new {
+                    self.note_repeat(Subject::Effect(address.clone()), Door::Approval);
+                }
+                return Ok(Decided { effect, judgement, is_new });
+            };
             let entry = match audit::verb_of_answer(judgement.answer).filter(|_| is_new) {
                 Some(verb) => {
                     let detail = Some(digest.to_owned());

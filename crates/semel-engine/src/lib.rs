@@ -17,8 +17,10 @@ mod flights;
 mod job;
 mod notify;
 mod outbox;
+mod proof;
 mod rates;
 mod recall;
+mod repeats;
 mod runs;
 mod schedules;
 mod transaction;
@@ -47,6 +49,7 @@ use tokio::sync::Notify;
 
 use chance::Chance;
 use flights::Flights;
+use repeats::Counting;
 use runs::{Dispatch, Known};
 
 /// The engine on one store, in this process. Cheap to clone.
@@ -84,6 +87,7 @@ struct Inner {
     freed: Arc<Notify>,
     dispatch: Arc<Dispatch>,
     releases: Known,
+    repeats: Counting,
 }
 
 /// A store that is a database in which user code may have rows, too.
@@ -132,6 +136,7 @@ impl Engine {
             freed: Arc::default(),
             dispatch: Arc::default(),
             releases: Known::default(),
+            repeats: Counting::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
     }

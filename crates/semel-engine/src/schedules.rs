@@ -8,6 +8,7 @@ use semel_core::audit::{Deed, Verb};
 use semel_core::code::Code;
 use semel_core::key::{Action, Namespace};
 use semel_core::limits;
+use semel_core::repeats::Door;
 use semel_core::schedule::{self, CARD, Change, Content, Refusal, Schedule, decide};
 use semel_core::time::{Moment, Wall};
 use semel_store::{Batch, Card, CardQuery, StoreError, Write};
@@ -221,7 +222,7 @@ impl Engine {
             release: None,
             parent: None,
         };
-        match self.start_run(ask).await {
+        match self.start_run_by(ask, Door::Schedule).await {
             Ok(_) => Ok(schedule::Start { tick, refused: None }),
             Err(error) if schedule::is_tried_again(error.code()) => Err(error),
             Err(error) => {

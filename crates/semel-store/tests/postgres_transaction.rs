@@ -173,7 +173,7 @@ async fn two_who_forward_at_once_share_the_rows() {
             assert!(Instant::now() < until, "{planned} so far");
             let Forwarded { planned: some, same, refused, .. } =
                 store.forward(&[mail()], &judge).await.expect("a batch");
-            assert_eq!((same, refused), (0, 0), "no intent is met twice");
+            assert_eq!((same, refused), (Vec::new(), 0), "no intent is met twice");
             planned += some.len();
         }
         planned

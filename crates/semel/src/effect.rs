@@ -221,6 +221,7 @@ impl<'a> Effect<'a> {
                 run: None,
                 approval: undo.approval,
                 undoes: None,
+                derived: None,
                 rate: undo.rate,
                 guard: None,
             };
@@ -295,6 +296,7 @@ impl<'a> Effect<'a> {
             run: None,
             approval: self.approval,
             undoes: None,
+            derived: None,
             rate: self.rate,
             guard: None,
         };

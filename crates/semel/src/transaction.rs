@@ -130,6 +130,7 @@ impl<'a> Transaction<'a> {
             run: None,
             approval: None,
             undoes: None,
+            derived: None,
         };
         Ok((self.semel, ask))
     }

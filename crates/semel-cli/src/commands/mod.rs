@@ -11,6 +11,7 @@ mod import;
 mod migrate;
 mod open;
 mod outbox;
+mod proof;
 mod python;
 mod quarantine;
 mod releases;
@@ -61,6 +62,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         Command::Outbox(Outbox::Drop { id }) => outbox::drop_refused(&place, id, printer).await,
         Command::Verify(options) => verify::run(&place, &options, printer).await,
         Command::Audit(command) => audit::run(&place, command, printer).await,
+        Command::Proof(options) => proof::run(&place, options, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
         Command::Double(options) => double::run(&options, printer).await,
         Command::Migrate => migrate::run(&place, printer).await,

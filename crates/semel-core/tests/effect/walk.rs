@@ -220,6 +220,7 @@ impl Walk {
             run: None,
             approval,
             undoes: None,
+            derived: None,
         }
     }
 

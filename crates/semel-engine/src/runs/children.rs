@@ -9,6 +9,7 @@ use semel_core::derive;
 use semel_core::journal::{At, Event, Fault, Outcome};
 use semel_core::key::{Key, Namespace};
 use semel_core::limits;
+use semel_core::repeats::Door;
 use semel_core::run::{self, On, Run, Wait};
 use semel_store::Write;
 
@@ -185,7 +186,7 @@ fn child_id(run: &Run, what: &str) -> String {
 impl Engine {
     /// Starts a child or finds it, and has its parent woken at its end.
     async fn start_child(&self, start: super::Start, parent: &str) -> Result<Run, Error> {
-        let run = self.start_run(start).await?.run;
+        let run = self.start_run_by(start, Door::Run).await?.run;
         self.watched(run, parent).await
     }
 

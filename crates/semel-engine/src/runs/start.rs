@@ -6,6 +6,7 @@ use semel_core::journal::{At, Event};
 use semel_core::json::Json;
 use semel_core::key::{Key, Namespace};
 use semel_core::limits;
+use semel_core::repeats::{Door, Subject};
 use semel_core::run::{self, Run};
 use semel_store::{Batch, Write};
 
@@ -28,6 +29,20 @@ impl Engine {
     /// Starts a run, or attaches to the one that this key started before. Where this process offers
     /// the workflow it also takes it, in the same commit.
     pub async fn start_run(&self, ask: Start) -> Result<Started, Error> {
+        self.start_run_by(ask, Door::Start).await
+    }
+
+    /// Like [`Engine::start_run`]: where it attaches, that is a repeat by this door.
+    pub(crate) async fn start_run_by(&self, ask: Start, door: Door) -> Result<Started, Error> {
+        let started = self.start_or_attach(ask).await?;
+        if started.attached {
+            let Run { namespace, id, .. } = &started.run;
+            self.note_repeat(Subject::Run(namespace.clone(), id.clone()), door);
+        }
+        Ok(started)
+    }
+
+    async fn start_or_attach(&self, ask: Start) -> Result<Started, Error> {
         let key = match &ask.key {
             Some(key) => key.clone(),
             None => Key::from_text(&self.inner.chance.attempt_id())?,

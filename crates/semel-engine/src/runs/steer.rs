@@ -7,6 +7,7 @@ use semel_core::journal::{self, At, Event};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::limits;
+use semel_core::repeats::{Door, Subject};
 use semel_core::run::course::check_delivery_name;
 use semel_core::run::{self, Refusal, Run, Steered};
 use semel_core::time::Moment;
@@ -38,6 +39,20 @@ pub struct Signalled {
 impl Engine {
     /// Puts a signal into a run's inbox and wakes the run. It is kept until a wait consumes it.
     pub async fn signal(&self, signal: Signal) -> Result<Signalled, Error> {
+        self.signal_by(signal, Door::Signal).await
+    }
+
+    /// Like [`Engine::signal`]: one that was delivered before is a repeat by this door.
+    pub(crate) async fn signal_by(&self, signal: Signal, door: Door) -> Result<Signalled, Error> {
+        let run = Subject::Run(signal.namespace.as_str().to_owned(), signal.run.clone());
+        let signalled = self.deliver(signal).await?;
+        if signalled.repeated {
+            self.note_repeat(run, door);
+        }
+        Ok(signalled)
+    }
+
+    async fn deliver(&self, signal: Signal) -> Result<Signalled, Error> {
         check_delivery_name(&signal.name)?;
         let identity = match signal.identity {
             Some(identity) => identity,

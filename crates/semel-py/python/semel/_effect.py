@@ -107,6 +107,7 @@ class Effect(Declared[P, R_co]):
             window_ms=optional_ms(replay_window),
             hold_ms=optional_ms(hold),
             rate=None if rate is None else rate_parts(rate),
+            derived=self._key.source,
         )
         self.compensate_with = compensate_with
         if compensate_with is not None:

@@ -73,6 +73,7 @@ class Declaration:
         window_ms: int | None = None,
         hold_ms: int | None = None,
         rate: tuple[int, int] | None = None,
+        derived: str | None = None,
     ) -> Declaration: ...
     def promise(self) -> str: ...
 

@@ -122,6 +122,8 @@ class KeyMaker:
         for template in self._templates:
             if not template.text.strip():
                 raise _invalid("a part of the key is blank")
+        self.source = _told(source)
+        """How the key is made, as its author wrote it."""
         self.names: set[str] = set()
         """The parameters that it looks at."""
         for one in (source,) if callable(source) else self._templates:
@@ -132,6 +134,16 @@ class KeyMaker:
             return key_parts(call_with(self._function, values))
         # Each template gives the same number of parts in every call, so none can pass for another.
         return [part for template in self._templates for part in template.parts(values)]
+
+
+def _told(source: KeySource) -> str:
+    """The text of a template, of a list of them, or the name of a function with its parameters."""
+    if isinstance(source, str):
+        return source
+    if not callable(source):
+        return "[" + ", ".join(source) + "]"
+    name = getattr(source, "__qualname__", type(source).__name__)
+    return f"function {name}({', '.join(inspect.signature(source).parameters)})"
 
 
 def key_parts(key: Any) -> list[str]:

@@ -71,8 +71,8 @@ pub type Judge<'a> =
 pub struct Forwarded {
     /// The effects that are planned since.
     pub planned: Vec<Effect>,
-    /// Rows that the ledger knew already.
-    pub same: usize,
+    /// The effects of rows that the ledger knew already.
+    pub same: Vec<Address>,
     pub refused: usize,
     /// There may be more.
     pub is_full: bool,
@@ -162,7 +162,7 @@ impl Postgres {
             match self.forward_batch(Which::One(*id), judge, &mut Vec::new()).await {
                 Ok(one) => {
                     all.planned.extend(one.planned);
-                    all.same += one.same;
+                    all.same.extend(one.same);
                     all.refused += one.refused;
                 }
                 Err(Stop::Blocked(error)) => {
@@ -306,7 +306,7 @@ async fn take(session: &Session, which: Which<'_>) -> Result<(Vec<Taken>, Ground
 #[derive(Default)]
 struct Sorted {
     planned: Vec<Effect>,
-    same: usize,
+    same: Vec<Address>,
     gone: Vec<i64>,
     refused: Vec<(i64, String, String)>,
 }
@@ -338,7 +338,7 @@ fn sort(
                 sorted.gone.push(row.id);
             }
             Verdict::Same => {
-                sorted.same += 1;
+                sorted.same.extend(address.iter().cloned());
                 sorted.gone.push(row.id);
             }
             Verdict::Refuse(code, text) => {
