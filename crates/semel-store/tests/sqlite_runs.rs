@@ -111,7 +111,8 @@ fn the_database_itself_refuses_a_run_that_waits_for_nothing() {
     let error = sql(&folder, copy).expect_err("a second entry").to_string();
     assert!(error.starts_with("UNIQUE constraint failed: journal.run, journal.seq"), "{error}");
     let copy = "INSERT INTO runs SELECT 2, namespace, id, version, workflow, key, lane, state, \
-         parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record, queue FROM runs";
+         parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record, queue, seal \
+         FROM runs";
     let error = sql(&folder, copy).expect_err("a second run").to_string();
     assert!(error.starts_with("UNIQUE constraint failed: runs.namespace, runs.id"), "{error}");
 }

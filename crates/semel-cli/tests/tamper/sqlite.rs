@@ -339,7 +339,7 @@ fn inv_i22_a_thousand_tamperings_with_a_file_are_all_found() {
             _ => put_back(&connection, &world.earlier, &mut chance),
         };
         let committed = connection.execute_batch("COMMIT");
-        let done = done.filter(|_| contents(&connection) != untouched);
+        let done = done.filter(|_| kind != "swap" || contents(&connection) != untouched);
         drop(connection);
         if let (Some(done), Ok(())) = (done, committed) {
             let against = ["delete", "truncate", "put back"].contains(&kind);
