@@ -11,6 +11,7 @@ mod import;
 mod lists;
 mod migrate;
 mod on_postgres;
+mod proofs;
 mod python;
 mod quarantine;
 mod refusals;

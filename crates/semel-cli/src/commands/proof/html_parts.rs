@@ -128,7 +128,7 @@ fn terms(row: &GenerationStatement) -> Markup {
                 dd {
                     code { (key.key) }
                     @if key.derived { ", derived again" } @else { ", declared" }
-                    ", the same in " (key.sends) " sends"
+                    "; sends under it: " (key.sends)
                 }
             }
             @if let (Some(receipt), Some(digest)) = (&row.receipt, &row.receipt_digest) {
