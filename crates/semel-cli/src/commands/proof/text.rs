@@ -222,10 +222,9 @@ impl Page<'_> {
             end.push_str(&format!(" at {at} by {by}"));
         }
         // A doubt told its reason above.
-        if let Some(reason) = view.reason.as_ref().filter(|_| view.ended_at.is_some()) {
-            if attempt.receipt_digest.is_none() {
-                end.push_str(&format!(": {reason}"));
-            }
+        let is_refuted = view.ended_at.is_some() && attempt.receipt_digest.is_none();
+        if let Some(reason) = view.reason.as_ref().filter(|_| is_refuted) {
+            end.push_str(&format!(": {reason}"));
         }
         self.field(3, "outcome", &end);
     }
