@@ -92,7 +92,7 @@ pub(crate) enum Command {
     /// Look at intents that are not effects yet (Postgres)
     #[command(subcommand)]
     Outbox(Outbox),
-    /// Prove what became of an effect or a run: which promise holds, on what evidence, what does not
+    /// Prove what became of an effect or a run: what is proven, on what evidence, and what is not
     Proof(Proof),
     /// Check every invariant on a live store, read-only
     Verify(Verify),

@@ -283,20 +283,6 @@ pub enum Verdict {
     Import,
 }
 
-impl Verdict {
-    /// The verdict's name, as it is written everywhere.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Verdict::Done => "done",
-            Verdict::Failed => "failed",
-            Verdict::Retry => "retry",
-            Verdict::Void => "void",
-            Verdict::Supersede => "supersede",
-            Verdict::Import => "import",
-        }
-    }
-}
-
 /// Something that must not happen, happened. Alarms are listed and never cleared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Alarm {

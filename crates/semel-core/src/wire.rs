@@ -7,7 +7,7 @@ use crate::effect::State;
 use crate::json::Json;
 use crate::record::{
     Alarm, AlarmKind, Approval, Attempt, By, Contract, Decision, Effect, End, Kind, Named, Outcome,
-    Undo,
+    Undo, Verdict,
 };
 use crate::time::{Moment, Wall, format_duration_ms};
 
@@ -286,6 +286,20 @@ fn by_name(end: &End) -> &'static str {
         By::Look => "look",
         By::Person => "person",
         By::Import => "import",
+    }
+}
+
+impl Verdict {
+    /// The verdict's name, as it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Done => "done",
+            Verdict::Failed => "failed",
+            Verdict::Retry => "retry",
+            Verdict::Void => "void",
+            Verdict::Supersede => "supersede",
+            Verdict::Import => "import",
+        }
     }
 }
 

@@ -63,6 +63,7 @@ mod handler;
 #[cfg(feature = "notify")]
 mod notify;
 mod open;
+mod proof;
 mod run;
 mod schedule;
 mod transaction;
@@ -77,6 +78,7 @@ pub use handler::Handler;
 #[cfg(feature = "notify")]
 pub use notify::Notifier;
 pub use open::Semel;
+pub use proof::Proof;
 pub use run::{RunHandle, Start};
 pub use schedule::Schedule;
 pub use transaction::Transaction;
@@ -88,6 +90,7 @@ pub use semel_core::gate::Mode;
 pub use semel_core::journal::Raised;
 pub use semel_core::json::Json;
 pub use semel_core::key::{Action, Address, IntoKey, Key, Namespace};
+pub use semel_core::proof::{Finding, Statement};
 pub use semel_core::recipes as keys;
 pub use semel_core::record::{Answer, Contract, Judgement};
 pub use semel_core::retry::Retry;

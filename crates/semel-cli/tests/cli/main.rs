@@ -13,6 +13,7 @@ mod import;
 mod lists;
 mod migrate;
 mod on_postgres;
+mod proofs;
 mod python;
 mod quarantine;
 mod refusals;

@@ -97,9 +97,10 @@ impl Document {
         serde_json::to_string_pretty(self).expect("a proof is plain data")
     }
 
-    /// What a signature signs. Never the bare digest, which could be that of anything.
+    /// What a signature signs: never the bare digest, which could be that of anything, and never
+    /// the one that stands in the file, which could be that of something else.
     pub fn signed_text(&self) -> String {
-        format!("semel proof {FORMAT}\n{}", self.digest)
+        format!("semel proof {FORMAT}\n{}", digest(self.proof.get()))
     }
 
     /// Looks at everything that needs no key, and returns the statement as it must be, where the
@@ -109,6 +110,10 @@ impl Document {
         let is_same = digest(self.proof.get()) == self.digest;
         let told = if is_same { self.digest.clone() } else { "the proof was changed".to_owned() };
         let mut checks = vec![check("digest", is_same, told)];
+        if !is_same {
+            // Whatever else it says is not what somebody once proved.
+            return (checks, None);
+        }
         let content: Content = match serde_json::from_str(self.proof.get()) {
             Ok(content) => content,
             Err(error) => {

@@ -232,6 +232,10 @@ class App:
         name = action.action if isinstance(action, Effect) else action
         return lambda inbox, token: self.native.find(inbox, token, name, key_parts(key))
 
+    def _proof(self, action: str | Effect[..., Any], key: Key) -> Begin:
+        name = action.action if isinstance(action, Effect) else action
+        return lambda inbox, token: self.native.proof(inbox, token, name, key_parts(key))
+
     def _resolve(
         self,
         action: str | Effect[..., Any],

@@ -5,18 +5,7 @@ use semel_core::proof::{Claim, Document, Statement, Verdict};
 
 use super::html_parts::{effect, run};
 
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:62rem;margin:2rem auto;\
-padding:0 1rem;color:#1c2530;background:#fff}h1{font-size:1.5rem}h2{font-size:1.2rem;\
-margin-top:2.2rem;border-bottom:1px solid #d5dbe2}h3{font-size:1rem;margin-bottom:.3rem}\
-code,td.id{font:13px/1.4 ui-monospace,monospace;overflow-wrap:anywhere}table{border-collapse:\
-collapse;width:100%;font-size:14px}th,td{text-align:left;vertical-align:top;padding:.25rem .6rem \
-.25rem 0;border-bottom:1px solid #eceff3}dl{display:grid;grid-template-columns:9rem 1fr;gap:.15rem \
-1rem;margin:.4rem 0}dt{color:#5b6876}dd{margin:0;overflow-wrap:anywhere}.verdict{padding:.8rem 1rem;\
-border-left:6px solid;font-size:1.1rem}.good{border-color:#1d7f45;background:#edf7f0}.doubt{\
-border-color:#b7791f;background:#fdf6e7}.bad{border-color:#b3261e;background:#fcecea}.quiet{\
-border-color:#7a8794;background:#f3f5f7}li small{color:#5b6876;display:block}svg{width:100%;height:\
-auto}svg text{font:12px ui-monospace,monospace;fill:#1c2530}footer{margin-top:3rem;color:#5b6876;\
-font-size:13px}";
+const STYLE: &str = include_str!("page.css");
 
 /// Nothing may be loaded, run or sent, whatever a payload contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; \
@@ -59,7 +48,11 @@ pub(super) fn page(statement: &Statement, document: &Document) -> String {
 
 /// The finding, in one sentence.
 pub(super) fn banner(verdict: &Verdict) -> Markup {
-    html! { p class={ "verdict " (class(verdict.finding)) } { strong { (verdict.finding) } ": " (verdict.says) } }
+    html! {
+        p class={ "verdict " (class(verdict.finding)) } {
+            strong { (verdict.finding) } ": " (verdict.says)
+        }
+    }
 }
 
 fn class(finding: &str) -> &'static str {

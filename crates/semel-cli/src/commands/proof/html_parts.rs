@@ -97,7 +97,11 @@ fn generation(row: &GenerationStatement) -> Markup {
             (drawing(&row.attempts))
             table {
                 thead {
-                    tr { th { "Attempt" } th { "Fence" } th { "Began" } th { "Worker" } th { "Outcome" } }
+                    tr {
+                        @for name in ["Attempt", "Fence", "Began", "Worker", "Outcome"] {
+                            th { (name) }
+                        }
+                    }
                 }
                 tbody { @for attempt in &row.attempts { (attempt_row(attempt)) } }
             }
@@ -128,7 +132,7 @@ fn terms(row: &GenerationStatement) -> Markup {
                 dd {
                     code { (key.key) }
                     @if key.derived { ", derived again" } @else { ", declared" }
-                    ", the same in " (key.sends) " sends"
+                    "; sends under it: " (key.sends)
                 }
             }
             @if let (Some(receipt), Some(digest)) = (&row.receipt, &row.receipt_digest) {
@@ -187,7 +191,10 @@ fn people(row: &GenerationStatement) -> Markup {
             }
             @for alarm in &row.alarms {
                 dt { "Alarm" }
-                dd { strong { (alarm.kind) } " at " (alarm.at) ": " code { (alarm.receipt.text()) } }
+                dd {
+                    strong { (alarm.kind) } " at " (alarm.at) ": "
+                    code { (alarm.receipt.text()) }
+                }
             }
         }
     }

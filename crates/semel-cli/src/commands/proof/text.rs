@@ -192,7 +192,7 @@ impl Page<'_> {
         }
         if let Some(key) = &row.downstream_key {
             let how = if key.derived { "derived again" } else { "declared" };
-            let text = format!("{} ({how}; the same in {} sends)", key.key, key.sends);
+            let text = format!("{} ({how}; sends under it: {})", key.key, key.sends);
             self.field(2, "sent as", &text);
         }
     }
@@ -222,10 +222,9 @@ impl Page<'_> {
             end.push_str(&format!(" at {at} by {by}"));
         }
         // A doubt told its reason above.
-        if let Some(reason) = view.reason.as_ref().filter(|_| view.ended_at.is_some()) {
-            if attempt.receipt_digest.is_none() {
-                end.push_str(&format!(": {reason}"));
-            }
+        let is_refuted = view.ended_at.is_some() && attempt.receipt_digest.is_none();
+        if let Some(reason) = view.reason.as_ref().filter(|_| is_refuted) {
+            end.push_str(&format!(": {reason}"));
         }
         self.field(3, "outcome", &end);
     }
@@ -286,7 +285,9 @@ impl Page<'_> {
     }
 
     fn entry(&mut self, entry: &EntryView) {
-        let mut text = format!("{:>4} {} {}", entry.seq, entry.at, entry.kind);
+        // An effect is named as one by what it is about.
+        let kind = if entry.kind == "effect" { "settled" } else { entry.kind };
+        let mut text = format!("{:>4} {} {kind}", entry.seq, entry.at);
         let fence = entry.fence.map(|fence| format!("fence {fence}"));
         let more = [&entry.what, &entry.worker, &fence, &entry.run, &entry.delivery, &entry.actor];
         for word in more.into_iter().flatten() {

@@ -2,7 +2,7 @@
 
 use super::super::Read;
 use super::super::statement::{Claim, QuarantineStatement, RepeatStatement};
-use super::{claim, sends};
+use super::{claim, counted, sends};
 use crate::effect::State;
 use crate::record::{Attempt, By, Contract, Effect, Kind, Plan};
 use crate::time::format_duration_ms;
@@ -99,7 +99,7 @@ fn assumed(effect: &Effect, plan: &Plan) -> Option<Claim> {
         ),
         Contract::Harmless => claim(
             "that it happened only once",
-            format!("{} sends, and harmless allows duplicates", sends(effect)),
+            format!("{}, and harmless allows duplicates", counted(sends(effect), "send")),
         ),
     })
 }

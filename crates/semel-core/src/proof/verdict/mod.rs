@@ -170,8 +170,10 @@ fn outcome(effect: &Effect, now: &Moment) -> Vec<Claim> {
             By::Person => "a person's decision",
             By::Import => "an import",
         };
+        let is_told = matches!(end.by, By::Person | By::Import);
+        let how = if is_told { "counts as done" } else { "happened" };
         proven.push(claim(
-            format!("attempt {} happened, and its receipt stands for ever", attempt.number),
+            format!("attempt {} {how}, and its receipt stands for ever", attempt.number),
             format!("receipt {} of {}: {by}", short(&input_digest(receipt)), rfc3339(end.at)),
         ));
     }
@@ -212,21 +214,22 @@ fn promise(effect: &Effect, now: &Moment) -> Option<Claim> {
     if effect.attempts.is_empty() || effect.state(now) == State::Pending {
         return None;
     }
-    let sends = sends(effect);
+    let sends = counted(sends(effect), "send");
     let evidence = match contract {
         Contract::Transaction => "receipt and rows are one commit of one database".to_owned(),
         Contract::NativeKey { .. } => {
             let first = effect.first_sent?;
             let horizon = contract.horizon(first, plan.terms.settle_ms)?;
-            format!("{sends} sends, all before the horizon {}", rfc3339(horizon))
+            format!("{sends}, all before the horizon {}", rfc3339(horizon))
         }
-        Contract::Conditional => format!("{sends} sends under one condition"),
+        Contract::Conditional => format!("{sends} under one condition"),
         Contract::Probe { .. } => {
-            let looks = effect.attempts.len() - sends;
-            format!("{sends} sends and {looks} looks, each resend after a look that found nothing")
+            let looks = effect.attempts.iter().filter(|one| one.kind == Kind::Look).count();
+            let looks = counted(looks, "look");
+            format!("{sends} and {looks}, each resend after a look that found nothing")
         }
-        Contract::AtMostOnce => format!("{sends} sends, none of them after a doubt by itself"),
-        Contract::Harmless => format!("{sends} sends"),
+        Contract::AtMostOnce => format!("{sends}, none of them after a doubt by itself"),
+        Contract::Harmless => sends,
     };
     Some(claim(format!("{}: {}", contract.name(), contract.promise()), evidence))
 }
@@ -278,7 +281,10 @@ fn history(
     let mut proven = Vec::new();
     if rows.len() > 1 {
         proven.push(claim(
-            format!("it was done anew {} times, each by a person's decision", rows.len() - 1),
+            format!(
+                "it was opened anew by people's decisions: {}",
+                counted(rows.len(), "generation")
+            ),
             "each generation has its own downstream key, and fences rise over all of them",
         ));
     }
@@ -287,7 +293,7 @@ fn history(
         let doors: Vec<_> =
             repeats.iter().map(|one| format!("{} by {}", one.at_least, one.door)).collect();
         proven.push(claim(
-            format!("at least {total} repeats were answered without a send"),
+            format!("repeats were answered without a send: at least {total}"),
             doors.join(", "),
         ));
     }
@@ -307,6 +313,11 @@ fn history(
         }
     }
     proven
+}
+
+/// So many of something.
+pub(super) fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Enough of a digest to compare two by eye.

@@ -112,7 +112,7 @@ fn proven(run: &RunStatement) -> Vec<Claim> {
         let doors: Vec<_> =
             run.repeats.iter().map(|one| format!("{} by {}", one.at_least, one.door)).collect();
         proven.push(claim(
-            format!("at least {total} repeats met the run that was there"),
+            format!("repeats met the run that was there: at least {total}"),
             doors.join(", "),
         ));
     }
