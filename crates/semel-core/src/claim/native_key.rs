@@ -132,7 +132,7 @@ fn judge_cut(trial: Option<&Trial>, fresh: Option<&Answer>) -> Evidence {
             Evidence::broken(name, "after a cut answer two repeats made two objects")
         }
         (true, Some(_)) => {
-            Evidence::holds(name, "after a cut answer the repeats got one; one object")
+            Evidence::holds(name, "after a cut answer the repeats got one answer; one object")
         }
         // The cut request itself names nothing; only a count would show an object of its own.
         (true, None) => Evidence::holds(name, "after a cut answer two repeats got the same answer"),
