@@ -20,6 +20,7 @@ from ._target import Missing
 
 BASELINES = 2
 """How often it is run undisturbed: points that do not come every time depend on who is faster."""
+CASES_PER_STAGE = 12
 TRIES_MAX = 3
 """How often a case is played whose place was not reached."""
 
@@ -69,7 +70,7 @@ class Trial:
             baseline, sends = undisturbed(stages[0])
             text = json.dumps(baseline)
             cases, left_out = self._plan(text, baseline["is_strict"])
-            while len(stages) < min(self.jobs, len(cases)) and self.setting.counter is None:
+            while len(stages) < self._stages_for(cases):
                 stages.append(Stage(self.setting))
             work = Work(self, stages, text, sends, cases, began)
             verdicts = work.do()
@@ -80,6 +81,12 @@ class Trial:
         name = self.setting.target.name or self.setting.target.file.stem
         ms = int((time.monotonic() - began) * 1000)
         return Report(_native.check_report(name, text, json.dumps(verdicts), left_out, ms))
+
+    def _stages_for(self, cases: list[Said]) -> int:
+        """One more costs as much as some cases; and a counter is there once."""
+        if self.setting.counter is not None:
+            return 1
+        return min(self.jobs, 1 + len(cases) // CASES_PER_STAGE)
 
     def _plan(self, baseline: str, is_strict: bool) -> tuple[list[Said], int]:
         if self.only is not None:
