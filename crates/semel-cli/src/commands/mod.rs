@@ -35,6 +35,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             demo::run(&options, named, printer).await
         }
         Command::Worker { line } => Err(python::become_python(&["worker"], named, line)),
+        Command::Lint { line } => Err(python::become_python(&["lint"], named, line)),
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }

@@ -29,7 +29,7 @@ def call_extern(frame: Frame, fn: Value, path: str, args: Args, node: ast.AST) -
         found = call_semel(frame, path, args, node)
         if found is not None:
             return found
-    label = called(path, bool(args.values))
+    label = called(path, len(args.values))
     if label is not None:
         return _source(frame, path, label, node)
     leaves = outside(path, _method(path, args), _address(args), _statement(args))
@@ -193,9 +193,21 @@ def _text(frame: Frame, args: Args, node: ast.AST) -> Value:
 def _dumps(frame: Frame, args: Args, node: ast.AST) -> Value:
     found = mixed(*args.values)
     sorts = args.named("sort_keys")
-    if (sorts is not None and sorts.const is True) or not found.taints:
+    if sorts is not None and sorts.const is True:
+        return normalised(found)
+    if not found.taints:
         return found
     return join(found, frame.taint("payload", "json.dumps() of a whole payload", node))
+
+
+def normalised(value: Value) -> Value:
+    """The same, in one form for all ways to write it."""
+    return Value(
+        frozenset(
+            replace(taint, is_stable=True) if taint.label == "field" else taint
+            for taint in value.taints
+        )
+    )
 
 
 def _partial(frame: Frame, args: Args, node: ast.AST) -> Value:
