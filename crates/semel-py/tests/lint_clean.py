@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from lint_clean_more import MORE_CLEAN
+
 CLEAN = {
+    **MORE_CLEAN,
     "a uuid of business ids": """
 @workflow
 async def w(ctx: WorkflowContext, order_id: str):

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from lint_clean import CLEAN
 from lint_kit import PRELUDE, look, marks
-from lint_sins import CODE_SINS, KEY_SINS, SINS
+from lint_sins import SINS
+from lint_sins_code import CODE_SINS
+from lint_sins_keys import KEY_SINS
 from semel.lint import RULES, Finding, check_files, check_text
 
 HERE = Path(__file__).parent
@@ -80,6 +82,35 @@ def test_a_helper_of_another_module_is_followed_and_the_call_is_blamed() -> None
     (finding,) = serious(check_files([HERE / "bad" / "time_in_another_module.py"]).findings)
     assert "reference()" in (finding.way or "") and "stamp()" in (finding.way or "")
     assert finding.file.endswith("time_in_another_module.py")
+
+
+def test_code_without_semel_is_looked_at_where_it_calls_code_with_it(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(PRELUDE)
+    caller = tmp_path / "routes.py"
+    caller.write_text(
+        "import uuid\nimport shop\n\n"
+        "def opened(name):\n    return shop.create_ticket(name)\n\n"
+        "def take():\n    return opened(uuid.uuid4().hex)\n"
+    )
+    (finding,) = check_files([caller]).findings
+    assert (finding.code, finding.line) == ("SML002", 5)
+    assert finding.way == "request_id <- uuid.uuid4()"
+
+
+def test_a_write_in_a_module_that_was_not_asked_for_is_shown_where_it_is_called(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "shop.py").write_text(
+        "import httpx\n\ndef save(order_id):\n    httpx.post('http://x', json={})\n"
+    )
+    caller = tmp_path / "app.py"
+    caller.write_text(
+        "import shop\nfrom semel import function\n\n"
+        "@function\ndef step(order_id):\n    shop.save(order_id)\n"
+    )
+    (finding,) = check_files([caller]).findings
+    assert (finding.code, finding.line) == ("SML040", 6)
+    assert "by way of save()" in finding.reason
 
 
 def test_what_replays_repeat_is_flagged_in_its_own_words() -> None:

@@ -77,8 +77,7 @@ def _not_python(name: str, error: NotPython) -> Finding:
 
 def _check(world: World) -> list[Finding]:
     modules = sorted(world.linted, key=lambda one: one.shown)
-    for module in modules:
-        ready(world, module)
+    _ready_all(world, modules)
     done: set[ast.AST] = set()
     concerned = _concerned(world)
     later: list[Func] = []
@@ -97,6 +96,20 @@ def _check(world: World) -> list[Finding]:
         own = [one for one in world.findings.values() if one.file == module.shown]
         found += without_allowed(module, own)
     return found
+
+
+def _ready_all(world: World, modules: list[Module]) -> None:
+    """Looks at the statements of all modules, and of those they import."""
+    seen: set[Module] = set()
+    todo = list(modules)
+    while todo:
+        module = todo.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        ready(world, module)
+        found = (world.project.imported(module, name, level) for name, level in module.imports)
+        todo += [one for one in found if one is not None]
 
 
 def _is_looked_at(world: World, function: Func, concerned: frozenset[ast.AST]) -> bool:

@@ -10,7 +10,7 @@ from ._frame import Args, Event, Frame
 from ._objects import extern
 from ._sources import called, is_worker_variable
 from ._values import NOTHING, Extern, Partial, Unknown, Value, join, mixed, words
-from ._writes import FOREIGN, Outside, may_write, outside
+from ._writes import FOREIGN, Outside, is_built, may_write, outside
 
 _PURE = frozenset(["isinstance", "issubclass", "callable", "hasattr", "print", "type", "super"])
 _FACTORIES = words(
@@ -141,7 +141,7 @@ def _statement(args: Args) -> str:
     value, node = args.positional[0]
     if isinstance(value.const, str):
         return value.const
-    if isinstance(value.ref, Extern):
+    if isinstance(value.ref, Extern) and is_built(value.ref.path):
         return value.ref.path
     texts = [one for one in ast.walk(node) if isinstance(one, ast.Constant)]
     return next((one.value for one in texts if isinstance(one.value, str)), "")

@@ -16,6 +16,7 @@ from ._values import (
     Instance,
     Package,
     Scope,
+    Taint,
     Value,
     join,
     mixed,
@@ -58,14 +59,17 @@ def member(frame: Frame, value: Value, name: str, node: ast.AST) -> Value:
         # Behind the decorator: the bare function, without its ledger.
         is_effect = ref.declared is not None and ref.declared.sends
         return replace(value, ref=replace(ref, is_bare=is_effect))
-    written = ast.unparse(node) if name in ATTEMPT_NAMES and isinstance(node, ast.expr) else name
+    written = name
+    if name in ATTEMPT_NAMES and not READ.match(name) and isinstance(node, ast.expr):
+        written = ast.unparse(node)  # `retries` alone may be anything; `request.retries` is not
     return _labelled(frame, _extended(value, name), written, node)
 
 
 def _outside_member(frame: Frame, value: Value, base: str, name: str, node: ast.AST) -> Value:
     path = f"{base}.{name}"
     shape = "bool" if name in _TRUTHS else ""
-    found = replace(value, ref=extern(path), items=None, shape=shape)
+    taints = value.taints if base != "semel.intent()" else frozenset[Taint]()
+    found = Value(taints, extern(path), shape=shape)
     if path == "semel.intent().downstream_key":
         frame.emit(Event("key", path, node, frame.module))
         return frame.taint("downstream", path, node)
