@@ -68,6 +68,16 @@ pub(crate) enum Command {
     /// flags, and SEMEL_PYTHON names another interpreter.
     #[command(subcommand, subcommand_value_name = "FILE:WORKFLOW")]
     Check(Check),
+    /// Find what is not safe to repeat in the source of an application in Python
+    ///
+    /// Runs `python3 -m semel lint` in the place of this process; SEMEL_PYTHON names another
+    /// interpreter. docs/lint.md explains each code.
+    Lint {
+        /// Files such as app.py, or folders, and flags of lint; `app.py --help` lists them
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        #[arg(value_name = "FILE")]
+        line: Vec<OsString>,
+    },
     /// Start runs, follow them, and decide about those that stand still
     #[command(subcommand)]
     Runs(Runs),

@@ -43,6 +43,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             Err(python::become_python(&["check"], named, line))
         }
         Command::Check(Check::Destination(options)) => destination::run(&options, printer).await,
+        Command::Lint { line } => Err(python::become_python(&["lint"], named, line)),
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }

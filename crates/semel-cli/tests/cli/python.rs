@@ -64,6 +64,17 @@ fn a_worker_gets_its_line_and_what_the_command_was_told_before_it() {
 }
 
 #[test]
+fn lint_gets_its_line_with_its_flags_on_either_side_of_the_file() {
+    let check = |line: &[&str], want: &str| assert_eq!(called(line), want, "{line:?}");
+    check(&["lint", "app.py", "more"], "<-m><semel><lint><app.py><more>");
+    check(&["--json", "lint", "app.py"], "<-m><semel><lint><--json><app.py>");
+    check(
+        &["lint", "--select", "SML001", "app.py", "--all", "--json"],
+        "<-m><semel><lint><--select><SML001><app.py><--all><--json>",
+    );
+}
+
+#[test]
 fn the_bench_of_python_gets_its_line() {
     let want = "<-m><semel><bench><python><--store><memory:><--json><--seconds><1>";
     assert_eq!(

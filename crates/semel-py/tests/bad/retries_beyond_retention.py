@@ -1,5 +1,7 @@
 # lint: SML021
-"""Retries go on for two days, the CRM keeps keys for one: a late retry is a second ticket."""
+"""Retries go on for two days, the CRM keeps keys for one: a late retry is a second ticket.
+
+The ledger says the same when the effect is declared, so this file cannot be imported."""
 
 from __future__ import annotations
 

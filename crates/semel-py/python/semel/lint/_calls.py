@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
-from ._externs import call_extern
+from ._externs import call_extern, normalised
 from ._frame import DEEPEST, Args, Event, Frame, evaluate
 from ._objects import bases, in_class, member, parameter, set_member
 from ._sinks import call_effect
@@ -73,6 +73,8 @@ def call(frame: Frame, fn: Value, args: Args, node: ast.AST) -> Value:
         merged = Args([*given, *args.positional], {**words, **args.keyword}, args.rest)
         return call(frame, ref.fn, merged, node)
     if isinstance(ref, Func):
+        if ref.is_bare:
+            return _past_the_ledger(frame, ref, args, node)
         if ref.declared is not None:
             return call_declared(frame, ref, args, node, is_stepped=False)
         return call_function(frame, ref, args, node)
@@ -81,6 +83,14 @@ def call(frame: Frame, fn: Value, args: Args, node: ast.AST) -> Value:
     if isinstance(ref, Extern):
         return call_extern(frame, fn, ref.path, args, node)
     return mixed(fn, *args.values)
+
+
+def _past_the_ledger(frame: Frame, function: Func, args: Args, node: ast.AST) -> Value:
+    """Calls the function of an effect without the effect."""
+    assert function.declared is not None
+    what = function.declared.action
+    frame.emit(Event("bare", what, node, frame.module, mixed(*args.values)))
+    return frame.taint("answer", what, node)
 
 
 def call_declared(
@@ -120,6 +130,7 @@ def call_function(frame: Frame, function: Func, args: Args, node: ast.AST) -> Va
     )
     if signature not in world.known:
         world.calls += 1
+        world.left -= 1
         world.known[signature] = _follow(frame, function, bound)
     result, events = world.known[signature]
     frame.adopt(events, node, f"{function.name}()")
@@ -269,11 +280,7 @@ def _method(frame: Frame, func: ast.Attribute, base: Value, args: Args, node: as
         return known
     made = mixed(base, *args.values)
     if name in _CLEANING:
-        cleaned = (
-            replace(taint, is_stable=True) if taint.label == "field" else taint
-            for taint in made.taints
-        )
-        return Value(frozenset(cleaned))
+        return normalised(made)
     found = call_extern(frame, made, f".{name}", args, node)
     if name in ("model_dump_json", "json") and base.labelled("field") and not args.positional:
         return join(found, frame.taint("payload", f"{ast.unparse(func)}()", node))

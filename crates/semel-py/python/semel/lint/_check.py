@@ -64,9 +64,8 @@ def check_text(text: str, name: str = "app.py") -> list[Finding]:
     """Looks at code that is in no file."""
     try:
         module = parse_text(text, Path(name), name)
-    except SyntaxError as error:
-        detail = NotPython(f"this is no Python: {error.msg}", error.lineno or 1, error.offset or 1)
-        return [_not_python(name, detail)]
+    except NotPython as error:
+        return [_not_python(name, error)]
     world = World(Project(), {module})
     return sorted(_check(world), key=lambda one: (one.line, one.column, one.code))
 
@@ -78,14 +77,14 @@ def _not_python(name: str, error: NotPython) -> Finding:
 
 def _check(world: World) -> list[Finding]:
     modules = sorted(world.linted, key=lambda one: one.shown)
-    for module in modules:
-        ready(world, module)
+    _ready_all(world, modules)
     done: set[ast.AST] = set()
+    concerned = _concerned(world)
     later: list[Func] = []
     while todo := [one for node, one in list(world.functions.items()) if node not in done]:
         for function in todo:
             done.add(function.node)
-            if function.module in world.linted and not isinstance(function.node, ast.Lambda):
+            if _is_looked_at(world, function, concerned):
                 later.append(function)
                 _declaration(world, function)
                 _walk(world, function)
@@ -99,6 +98,53 @@ def _check(world: World) -> list[Finding]:
     return found
 
 
+def _ready_all(world: World, modules: list[Module]) -> None:
+    """Looks at the statements of all modules, and of those they import."""
+    seen: set[Module] = set()
+    todo = list(modules)
+    while todo:
+        module = todo.pop()
+        if module in seen:
+            continue
+        seen.add(module)
+        ready(world, module)
+        found = (world.project.imported(module, name, level) for name, level in module.imports)
+        todo += [one for one in found if one is not None]
+
+
+def _is_looked_at(world: World, function: Func, concerned: frozenset[ast.AST]) -> bool:
+    """Code that has nothing to do with Semel is followed where it is called, and only there."""
+    if function.module not in world.linted or isinstance(function.node, ast.Lambda):
+        return False
+    return function.module.uses_semel or function.node in concerned
+
+
+def _concerned(world: World) -> frozenset[ast.AST]:
+    """The functions that name something declared, or one another that does."""
+    functions = [one for one in world.functions.values() if not one.module.uses_semel]
+    names = {one.name for one in world.functions.values() if one.module.uses_semel}
+    mentioned = {one.node: _mentioned(one.node) for one in functions}
+    found: set[ast.AST] = set()
+    grows = True
+    while grows:
+        grows = False
+        for one in functions:
+            if one.node not in found and mentioned[one.node] & names:
+                found.add(one.node)
+                names.add(one.name)
+                grows = True
+    return frozenset(found)
+
+
+def _mentioned(function: ast.AST) -> frozenset[str]:
+    nodes = ast.walk(function)
+    return frozenset(
+        node.id if isinstance(node, ast.Name) else node.attr
+        for node in nodes
+        if isinstance(node, (ast.Name, ast.Attribute))
+    )
+
+
 def _declaration(world: World, function: Func) -> None:
     if function.declared is not None:
         frame = Frame(world, function.module, Scope({}, function.scope), "quiet")
@@ -107,11 +153,8 @@ def _declaration(world: World, function: Func) -> None:
 
 def _walk(world: World, function: Func) -> None:
     """Meets everything that a function calls, and the functions inside it."""
-    try:
-        world.roots[function.node] = look_at(world, function)
-    except RecursionError:
-        # Too deep to follow: nothing is said of it.
-        return
+    world.begin(is_declared=function.declared is not None)
+    world.roots[function.node] = look_at(world, function)
 
 
 def _judge(world: World, function: Func) -> None:

@@ -15,6 +15,8 @@ _DURATION = re.compile(r"\s*(\d+)\s*(ms|s|m|h|d)\s*\Z")
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DEFAULT_TOTAL = 600.0
 _DEFAULT_RETENTION = 86400.0
+_DEFAULT_DEADLINE = 60.0
+_LONGEST_SETTLE = 120.0
 
 
 def check_declaration(frame: Frame, function: Func) -> None:
@@ -165,33 +167,42 @@ def _total(declared: Declared) -> float | None:
 
 
 def _check_window(frame: Frame, function: Func, declared: Declared) -> None:
+    """As the ledger itself judges it when the effect is declared, but before anything runs."""
     total = _total(declared)
-    if total is None or "retries" not in declared.options:
+    windows = _windows(declared)
+    if total is None or not windows:
         return
-    windows: list[tuple[str, float]] = []
-    contract = declared.options.get("contract")
-    if contract is not None and contract_of(declared) == "native_key":
-        items = contract.value.items or {}
-        said = items.get("retention") or items.get("0")
-        kept = _DEFAULT_RETENTION if said is None else seconds(said.const)
-        if kept is not None:
-            settle = seconds(declared.literal("settle_window")) or 0.0
-            windows.append(("the destination keeps its keys", kept - settle))
-    replay = seconds(declared.literal("replay_window"))
-    if replay is not None:
-        windows.append(("its receipt is kept", replay))
-    for what, window in windows:
-        if total > window:
+    deadline = seconds(declared.literal("deadline")) or _DEFAULT_DEADLINE
+    least = min(window for _, _, window in windows)
+    settle = seconds(declared.literal("settle_window")) or min(_LONGEST_SETTLE, least / 4)
+    for option, what, window in windows:
+        if total + deadline + settle > window:
             reason = (
-                f"{declared.action} is retried for {_shown(total)}, and {what} for"
-                f" {_shown(window)}: a late retry would be taken for a new wish"
+                f"{declared.action} is retried for {_shown(total)}, with {_shown(deadline)} for"
+                f" each try and {_shown(settle)} to settle, and {what} for {_shown(window)}: a late"
+                " retry would be taken for a new wish"
             )
-            better = f"Retry(total=…) below {_shown(window)}"
-            node = declared.options["retries"].node
+            better = f"Retry(total=…) well below {_shown(window)}"
+            node = declared.options["retries" if "retries" in declared.options else option].node
             frame.world.report(
                 "SML021", function.module, node, reason, better=better, action=declared.action
             )
             return
+
+
+def _windows(declared: Declared) -> list[tuple[str, str, float]]:
+    """How long a repeat is known: the option that says so, in words, in seconds."""
+    found: list[tuple[str, str, float]] = []
+    if contract_of(declared) == "native_key":
+        items = declared.options["contract"].value.items or {}
+        said = items.get("retention") or items.get("0")
+        kept = _DEFAULT_RETENTION if said is None else seconds(said.const)
+        if kept is not None:
+            found.append(("contract", "the destination keeps its keys", kept))
+    replay = seconds(declared.literal("replay_window"))
+    if replay is not None:
+        found.append(("replay_window", "its receipt is kept", replay))
+    return found
 
 
 def _shown(span: float) -> str:

@@ -10,7 +10,7 @@ from ._frame import Args, Event, Frame
 from ._objects import extern
 from ._sources import called, is_worker_variable
 from ._values import NOTHING, Extern, Partial, Unknown, Value, join, mixed, words
-from ._writes import FOREIGN, Outside, may_write, outside
+from ._writes import FOREIGN, Outside, is_built, may_write, outside
 
 _PURE = frozenset(["isinstance", "issubclass", "callable", "hasattr", "print", "type", "super"])
 _FACTORIES = words(
@@ -29,7 +29,7 @@ def call_extern(frame: Frame, fn: Value, path: str, args: Args, node: ast.AST) -
         found = call_semel(frame, path, args, node)
         if found is not None:
             return found
-    label = called(path, bool(args.values))
+    label = called(path, len(args.values))
     if label is not None:
         return _source(frame, path, label, node)
     leaves = outside(path, _method(path, args), _address(args), _statement(args))
@@ -141,7 +141,7 @@ def _statement(args: Args) -> str:
     value, node = args.positional[0]
     if isinstance(value.const, str):
         return value.const
-    if isinstance(value.ref, Extern):
+    if isinstance(value.ref, Extern) and is_built(value.ref.path):
         return value.ref.path
     texts = [one for one in ast.walk(node) if isinstance(one, ast.Constant)]
     return next((one.value for one in texts if isinstance(one.value, str)), "")
@@ -193,9 +193,21 @@ def _text(frame: Frame, args: Args, node: ast.AST) -> Value:
 def _dumps(frame: Frame, args: Args, node: ast.AST) -> Value:
     found = mixed(*args.values)
     sorts = args.named("sort_keys")
-    if (sorts is not None and sorts.const is True) or not found.taints:
+    if sorts is not None and sorts.const is True:
+        return normalised(found)
+    if not found.taints:
         return found
     return join(found, frame.taint("payload", "json.dumps() of a whole payload", node))
+
+
+def normalised(value: Value) -> Value:
+    """The same, in one form for all ways to write it."""
+    return Value(
+        frozenset(
+            replace(taint, is_stable=True) if taint.label == "field" else taint
+            for taint in value.taints
+        )
+    )
 
 
 def _partial(frame: Frame, args: Args, node: ast.AST) -> Value:

@@ -13,10 +13,14 @@ from ._rules import RULES
 from ._values import NOTHING, Class, Func, Scope, Taint, Value, mixed
 
 Context = Literal["module", "plain", "body", "step", "function", "model", "effect", "quiet"]
+Happening = Literal[
+    "write", "maybe", "read", "model", "effect", "find", "foreign", "source", "key", "bare"
+]
 Path = tuple[tuple[int, int], ...]
 
-DEEPEST = 10
-_MOST_CALLS = 20_000
+DEEPEST = 8
+# How many calls are followed: of all plain functions, of one of them, and of one that is declared.
+_MOST_CALLS, _MOST_OF_PLAIN, _MOST_OF_DECLARED = 20_000, 50, 300
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class Finding:
 class Event:
     """Something that code does beside computing."""
 
-    kind: Literal["write", "maybe", "read", "model", "effect", "find", "foreign", "source", "key"]
+    kind: Happening
     what: str
     node: ast.AST
     module: Module
@@ -94,6 +98,8 @@ class World:
     roots: dict[ast.AST, Any] = field(default_factory=dict[ast.AST, Any])
     """What each function was seen to do."""
     calls: int = 0
+    left: int = _MOST_OF_DECLARED
+    """How many more calls of the function at hand are followed."""
     branches: itertools.count[int] = field(default_factory=itertools.count)
 
     def report(
@@ -121,8 +127,14 @@ class World:
 
     @property
     def is_tired(self) -> bool:
-        """Whether enough calls were followed: what is left is taken as it looks."""
-        return self.calls > _MOST_CALLS
+        """Whether enough calls of one function were followed: the others are taken as they
+        look."""
+        return self.left <= 0
+
+    def begin(self, *, is_declared: bool) -> None:
+        """Begins with another function."""
+        plain = _MOST_OF_PLAIN if self.calls < _MOST_CALLS else 0
+        self.left = _MOST_OF_DECLARED if is_declared else plain
 
 
 @dataclass

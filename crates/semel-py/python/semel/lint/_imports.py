@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 
 from ._frame import Frame, World
 from ._project import Module
@@ -81,8 +80,8 @@ def ready(world: World, module: Module) -> None:
     from ._statements import run
 
     frame = Frame(world, module, module.scope, "module")
-    with contextlib.suppress(RecursionError):  # too deep to follow
-        run(frame, module.tree.body)
+    world.begin(is_declared=True)
+    run(frame, module.tree.body)
     # Branches make new dictionaries; what functions see is the last one.
     module.scope.names = frame.scope.names
     module.state = "done"

@@ -16,6 +16,7 @@ from ._values import (
     Instance,
     Package,
     Scope,
+    Taint,
     Value,
     join,
     mixed,
@@ -30,6 +31,8 @@ _ALIASES = {
     "semel.Semel().draft()": "semel.Semel()",
 }
 _DEEPEST_BASE = 8
+#: Members of answers that say only whether it went well.
+_TRUTHS = frozenset(["ok", "is_success", "is_error", "success", "is_redirect"])
 
 
 def extern(path: str) -> Extern:
@@ -54,13 +57,19 @@ def member(frame: Frame, value: Value, name: str, node: ast.AST) -> Value:
             return found
     if isinstance(ref, Func) and name in ("function", "__wrapped__", "fn"):
         # Behind the decorator: the bare function, without its ledger.
-        return replace(value, ref=replace(ref, declared=None)) if ref.declared else value
-    return _labelled(frame, _extended(value, name), name, node)
+        is_effect = ref.declared is not None and ref.declared.sends
+        return replace(value, ref=replace(ref, is_bare=is_effect))
+    written = name
+    if name in ATTEMPT_NAMES and not READ.match(name) and isinstance(node, ast.expr):
+        written = ast.unparse(node)  # `retries` alone may be anything; `request.retries` is not
+    return _labelled(frame, _extended(value, name), written, node)
 
 
 def _outside_member(frame: Frame, value: Value, base: str, name: str, node: ast.AST) -> Value:
     path = f"{base}.{name}"
-    found = replace(value, ref=extern(path), items=None)
+    shape = "bool" if name in _TRUTHS else ""
+    taints = value.taints if base != "semel.intent()" else frozenset[Taint]()
+    found = Value(taints, extern(path), shape=shape)
     if path == "semel.intent().downstream_key":
         frame.emit(Event("key", path, node, frame.module))
         return frame.taint("downstream", path, node)
@@ -114,11 +123,7 @@ def _class_member(frame: Frame, kind: Class, name: str, node: ast.AST) -> Value:
     if found is None:
         # `Model.model_validate(…)`: something of the class, made of its arguments.
         return Value(ref=Extern(f"builtins.made.{name}"))
-    return (
-        remembered(frame, kind.module.memory, name, found)
-        if (f"{kind.node.name}.{name}" in kind.module.memory)
-        else found
-    )
+    return remembered(frame, kind.module.memory, f"{kind.node.name}.{name}", found)
 
 
 def in_class(frame: Frame, kind: Class, name: str, depth: int = 0) -> Value | None:

@@ -35,16 +35,24 @@ class Module:
     """`new`, `running` or `done`: imports may go in circles."""
     memory: frozenset[str] = frozenset()
     """Names of the module that its functions change."""
-    uses_semel: bool = False
-    """Whether it imports the package."""
+    imports: frozenset[tuple[str, int]] = frozenset()
+    """The modules that it names, and from how far up."""
+
+    @property
+    def uses_semel(self) -> bool:
+        """Whether it imports the package."""
+        return any(level == 0 and name.split(".")[0] == "semel" for name, level in self.imports)
 
 
-def _imports_semel(node: ast.AST) -> bool:
+def _imported(node: ast.AST) -> list[tuple[str, int]]:
+    """What an import names, each as a module that it may be."""
+    if isinstance(node, ast.Import):
+        return [(alias.name, 0) for alias in node.names]
     if isinstance(node, ast.ImportFrom):
-        return (node.module or "").split(".")[0] == "semel" and node.level == 0
-    return isinstance(node, ast.Import) and any(
-        alias.name.split(".")[0] == "semel" for alias in node.names
-    )
+        base = node.module or ""
+        inner = [f"{base}.{alias.name}".lstrip(".") for alias in node.names if alias.name != "*"]
+        return [(name, node.level) for name in ([base] if base else []) + inner]
+    return []
 
 
 class NotPython(Exception):
@@ -60,6 +68,7 @@ class Project:
 
     def __init__(self) -> None:
         self._modules: dict[Path, Module | None] = {}
+        self._imports: dict[tuple[Path, str, int], Module | None] = {}
 
     def read(self, path: Path, shown: str | None = None) -> Module:
         """Reads a file that was asked for."""
@@ -75,6 +84,12 @@ class Project:
         """The module of the project that an import names, if it is one of its own."""
         if level == 0 and name.split(".")[0] in ("semel", "__future__"):
             return None
+        asked = (importer.path.parent, name, level)
+        if asked not in self._imports:
+            self._imports[asked] = self._find(importer, name, level)
+        return self._imports[asked]
+
+    def _find(self, importer: Module, name: str, level: int) -> Module | None:
         for folder in _folders(importer.path, level):
             base = folder.joinpath(*name.split(".")) if name else folder
             for path in (base.with_suffix(".py"), base / "__init__.py"):
@@ -128,19 +143,24 @@ def parse(path: Path, shown: str) -> Module:
     try:
         with tokenize.open(path) as file:
             text = file.read()
-        return parse_text(text, path, shown)
-    except SyntaxError as error:
-        detail = f"this is no Python: {error.msg}"
-        raise NotPython(detail, error.lineno or 1, error.offset or 1) from error
-    except (UnicodeDecodeError, ValueError, RecursionError, MemoryError) as error:
+    except (SyntaxError, UnicodeDecodeError) as error:
         raise NotPython(f"this is no Python: {error}", 1, 1) from error
+    return parse_text(text, path, shown)
 
 
 def parse_text(text: str, path: Path, shown: str) -> Module:
     """Reads a file that is in memory."""
-    module = Module(path, shown, ast.parse(text), text.splitlines())
+    try:
+        tree = ast.parse(text)
+    except SyntaxError as error:
+        detail = f"this is no Python: {error.msg}"
+        raise NotPython(detail, error.lineno or 1, error.offset or 1) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise NotPython(f"this is no Python: {error}", 1, 1) from error
+    module = Module(path, shown, tree, text.splitlines())
     module.memory = _memory(module.tree)
-    module.uses_semel = any(_imports_semel(node) for node in ast.walk(module.tree))
+    found = (one for node in ast.walk(tree) for one in _imported(node))
+    module.imports = frozenset(found)
     return module
 
 

@@ -37,6 +37,9 @@ def call_semel(frame: Frame, path: str, args: Args, node: ast.AST) -> Value | No
         items = {name: value for name, (value, _) in args.keyword.items()}
         items.update({str(place): value for place, (value, _) in enumerate(args.positional)})
         return Value(ref=Extern(f"{path}()"), items=items)
+    if path == "semel.intent":
+        # Handed on as a whole it brings the key along.
+        return replace(frame.taint("downstream", path, node), ref=Extern("semel.intent()"))
     if path == "semel.Semel":
         return Value(ref=Extern("semel.Semel()"))
     return None

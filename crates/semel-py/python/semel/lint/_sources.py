@@ -75,10 +75,12 @@ _WORKER_VARIABLES = re.compile(
 )
 
 
-def called(path: str, has_arguments: bool) -> str | None:
+def called(path: str, arguments: int) -> str | None:
     """The label of what a call gives, if it gives another value each time."""
-    if path in ("time.strftime", "time.localtime", "time.gmtime", "time.ctime") and has_arguments:
-        # Of a moment that is handed in it is a form of that moment.
+    # Of a moment that is handed in it is a form of that moment.
+    if path in ("time.localtime", "time.gmtime", "time.ctime", "time.asctime") and arguments:
+        return None
+    if path == "time.strftime" and arguments > 1:
         return None
     for label, pattern in CALLED.items():
         if pattern.match(path):

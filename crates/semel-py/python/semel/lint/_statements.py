@@ -20,7 +20,12 @@ def run(frame: Frame, body: Sequence[ast.stmt]) -> bool:
     """Looks at statements in their order. Returns whether nothing after them is reached."""
     before = frame.path
     for statement in body:
-        if _one(frame, statement):
+        try:
+            ends = _one(frame, statement)
+        except RecursionError:
+            # Too deep to follow: nothing is known of this statement, and the next is looked at.
+            ends = False
+        if ends:
             frame.path = before
             return True
     frame.path = before

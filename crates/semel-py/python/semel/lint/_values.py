@@ -82,6 +82,8 @@ class Func:
     declared: Declared | None = None
     owner: Value | None = None
     """The object whose method it is."""
+    is_bare: bool = False
+    """An effect's function, taken out of its decorator."""
 
     @property
     def name(self) -> str:

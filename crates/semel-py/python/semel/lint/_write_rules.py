@@ -22,6 +22,7 @@ def check_writes(world: World, root: Root) -> None:
         for event in raw:
             if id(event) not in judged:
                 _outside_effect(world, root, event)
+    _bare_calls(world, root)
     if root.kind in _UNPROTECTED:
         _models(world, root)
     if root.kind == "workflow":
@@ -51,6 +52,15 @@ def _outside_effect(world: World, root: Root, event: Event) -> None:
         " remembers that it was done"
     )
     world.report("SML040", module, node, reason)
+
+
+def _bare_calls(world: World, root: Root) -> None:
+    for event in root.events:
+        if event.kind == "bare":
+            module, node = place_of(world, event)
+            reason = f"the function of {event.what} is called past its ledger: every call sends"
+            better = "call the effect itself, or a step of it"
+            world.report("SML040", module, node, reason, better=better, action=event.what)
 
 
 def _decides(world: World, event: Event) -> list[Taint]:

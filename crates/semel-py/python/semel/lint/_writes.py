@@ -134,6 +134,11 @@ def _sql(path: str, statement: str) -> Outside | None:
     return Outside("read", "sql") if _SQL_READ.match(statement) else None
 
 
+def is_built(path: str) -> bool:
+    """Whether this is a statement that was built of parts, and no text."""
+    return _SQL_BUILT.match(path) is not None
+
+
 def may_write(path: str) -> bool:
     """Whether a client that is not known looks as if it changed something."""
     return not path.startswith(("semel.", "builtins.")) and _MAYBE.match(path) is not None
