@@ -216,9 +216,12 @@ pub struct RateShape {
 /// What a workflow uses, and how it is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flow {
-    /// The actions and steps that its code calls, and the workflows that it starts.
+    /// The actions and steps that its code calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
+    /// The workflows that it starts and waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<String>,
     /// How its start key is made, where that was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_key: Option<KeyShape>,

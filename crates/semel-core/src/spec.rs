@@ -75,7 +75,8 @@ pub struct WorkflowSpec {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    pub about: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
     pub start_key: String,
     pub concurrency: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -92,7 +93,8 @@ pub struct StepSpec {
     pub name: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
-    pub about: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
     pub retries: String,
     /// Of models: how the answer is kept.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -100,6 +102,8 @@ pub struct StepSpec {
 }
 
 const CACHED: &str = "one recorded answer per run and request; a replay asks nobody";
+
+const UNSAID: &str = "not said; say it where it is declared";
 
 /// The spec of all that is declared.
 pub fn spec(registry: &Registry) -> Spec {
@@ -124,7 +128,7 @@ fn effect_spec(one: &Declaration, registry: &Registry) -> EffectSpec {
         name: one.name.clone(),
         file: one.file.clone(),
         action_protected: protected(one),
-        business_intent: about(one),
+        business_intent: one.intent.clone().unwrap_or_else(|| UNSAID.to_owned()),
         key_fields: key_fields(one),
         storage_location: storage(one, registry.store.as_deref()),
         replay_window: format!(
@@ -150,10 +154,6 @@ fn protected(one: &Declaration) -> String {
         true => format!("`{}`", one.title()),
         false => format!("`{}`, done by `{}`", one.title(), one.name),
     }
-}
-
-fn about(one: &Declaration) -> String {
-    one.intent.clone().unwrap_or_else(|| "not said; say it where it is declared".to_owned())
 }
 
 fn key_fields(one: &Declaration) -> String {
@@ -255,15 +255,12 @@ fn workflow_spec(one: &Declaration, all: &[Declaration]) -> WorkflowSpec {
         let is_wanted = |name: &&String| {
             all.iter().any(|other| other.title() == **name && wanted.contains(&other.kind))
         };
-        let mut names: Vec<String> = flow.steps.iter().filter(is_wanted).cloned().collect();
-        names.sort();
-        names.dedup();
-        names
+        sorted(flow.steps.iter().filter(is_wanted))
     };
     WorkflowSpec {
         name: one.name.clone(),
         file: one.file.clone(),
-        about: about(one),
+        about: one.intent.clone(),
         start_key: flow.start_key.as_ref().map_or_else(
             || "given by whoever starts it; the same key is the same run".to_owned(),
             |key| format!("{}; the same key is the same run", key_text(key)),
@@ -273,8 +270,15 @@ fn workflow_spec(one: &Declaration, all: &[Declaration]) -> WorkflowSpec {
         effects: used(&[Kind::Effect, Kind::Transaction]),
         models: used(&[Kind::Model]),
         functions: used(&[Kind::Function]),
-        children: used(&[Kind::Workflow]),
+        children: sorted(flow.children.iter()),
     }
+}
+
+fn sorted<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
+    let mut names: Vec<String> = names.cloned().collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 fn concurrency(limit: Option<u32>, one_per: Option<&str>, mode: Option<&str>) -> String {
@@ -300,7 +304,7 @@ fn step_spec(one: &Declaration) -> StepSpec {
     StepSpec {
         name: one.name.clone(),
         file: one.file.clone(),
-        about: about(one),
+        about: one.intent.clone(),
         retries: format!(
             "{} tries within {}",
             retry.attempts_max,

@@ -30,12 +30,32 @@ impl Known {
             let name = match (name, member.as_str()) {
                 ("", member) => member.to_owned(),
                 (name, "") => name.to_owned(),
+                (name, member) if member.starts_with('[') => format!("{name}{member}"),
                 (name, member) => format!("{name}.{member}"),
             };
             if self.0.len() < MEMBERS_MAX {
                 self.0.push((origin, name, text));
             }
         }
+    }
+
+    /// The top members of an input that have a model's words in them: what a model said, whole or
+    /// within a text, unless it was known before it was asked.
+    pub fn words_of_model(&self, input: &str) -> Vec<String> {
+        let is_said = |text: &str| {
+            let mut said = self.0.iter().filter(|(origin, ..)| *origin == Origin::Model);
+            said.any(|(.., words)| words.len() >= WORD_BYTES_MIN && text.contains(&**words))
+        };
+        let is_known = |text: &str| {
+            self.0.iter().any(|(origin, _, known)| *origin != Origin::Model && known == text)
+        };
+        let mut found: Vec<String> = members(input)
+            .into_iter()
+            .filter(|(_, text)| !is_known(text) && is_said(text))
+            .map(|(path, _)| path.split(['.', '[']).next().unwrap_or_default().to_owned())
+            .collect();
+        found.dedup();
+        found
     }
 
     fn named(&self, name: &str) -> Option<Origin> {
@@ -45,8 +65,8 @@ impl Known {
 
 /// Members of one input that are looked at: more are not read by anybody who made a key by hand.
 const MEMBERS_MAX: usize = 1_000;
-/// Shorter values are found in a text by accident.
-const PIECE_BYTES_MIN: usize = 1;
+/// Shorter words are found in a text by accident.
+const WORD_BYTES_MIN: usize = 3;
 
 /// Everything in a JSON value that a key may be made of: path and text of each text and whole
 /// number. A value that is one itself has an empty path.
@@ -143,11 +163,12 @@ impl KeySeen {
                 None => signs.extend(part.look.map(sign_of)),
             }
         }
-        if self.changes {
-            signs.insert(Sign::Changes);
-        }
         if self.is_uneven {
             parts.push("{?}".to_owned());
+        }
+        // What the start key or a step explains may differ between two runs of one input.
+        if self.changes && parts.iter().any(|part| part == "{?}") {
+            signs.insert(Sign::Changes);
         }
         let (fields, signs) = (fields.into_iter().collect(), signs.into_iter().collect());
         KeyShape { parts, fields, function: None, signs }
@@ -160,8 +181,7 @@ impl PartSeen {
         for (origin, name, value) in &known.0 {
             templates.extend(explain(part, name, value).map(|template| (*origin, template)));
         }
-        // A value that is the whole part explains it better than one that is a piece of it.
-        templates.sort_by_key(|(origin, template)| (!is_whole(template), *origin));
+        templates.sort_by_key(|(origin, template)| rank(*origin, is_whole(template)));
         PartSeen { text: part.to_owned(), is_constant: true, templates, look: look_of(part) }
     }
 
@@ -189,7 +209,7 @@ impl PartSeen {
 /// The template by which a value makes a part: `v{version}` for `v2` and 2. A word may stand around
 /// it, but no digit: `1` in `order-17` is no version.
 fn explain(part: &str, name: &str, value: &str) -> Option<String> {
-    if value.len() < PIECE_BYTES_MIN || name.is_empty() && part != value {
+    if value.is_empty() || name.is_empty() && part != value {
         return None;
     }
     let name = if name.is_empty() { "input" } else { name };
@@ -206,6 +226,21 @@ fn explain(part: &str, name: &str, value: &str) -> Option<String> {
         !before.chars().last().is_some_and(is_word) && !after.chars().next().is_some_and(is_word);
     let fits = is_apart(before.chars().last()) && is_apart(after.chars().next());
     (fits && (is_number || stands_alone)).then(|| format!("{before}{{{name}}}{after}"))
+}
+
+/// What explains a part best. A value that is the whole of it is better than one that is a piece;
+/// but a start key is itself made of the input, so even a piece of that says more.
+fn rank(origin: Origin, is_whole: bool) -> u8 {
+    match (origin, is_whole) {
+        (Origin::Input, true) => 0,
+        (Origin::Step, true) => 1,
+        (Origin::Model, true) => 2,
+        (Origin::Input, false) => 3,
+        (Origin::StartKey, true) => 4,
+        (Origin::Step, false) => 5,
+        (Origin::StartKey, false) => 6,
+        (Origin::Model, false) => 7,
+    }
 }
 
 fn is_whole(template: &str) -> bool {
@@ -298,8 +333,43 @@ mod tests {
     #[test]
     fn a_change_is_kept() {
         let mut seen = KeySeen::default();
-        seen.see(&["a".to_owned()], &Known::default());
+        for key in ["a", "b"] {
+            seen.see(&[key.to_owned()], &Known::default());
+        }
+        assert_eq!(seen.shape().signs, []);
         seen.note_change();
         assert_eq!(seen.shape().signs, [Sign::Changes]);
+    }
+
+    #[test]
+    fn a_change_that_the_start_key_explains_is_none() {
+        let mut seen = KeySeen::default();
+        for key in ["event-1", "event-2"] {
+            let mut known = Known::default();
+            known.add(Origin::StartKey, "start key", &format!("{key:?}"));
+            seen.see(&[key.to_owned()], &known);
+        }
+        seen.note_change();
+        assert_eq!(seen.shape().parts, ["{start key}"]);
+        assert_eq!(seen.shape().signs, []);
+    }
+
+    #[test]
+    fn the_input_explains_better_than_the_start_key_that_was_made_of_it() {
+        let mut known = Known::default();
+        known.add(Origin::Input, "", r#"{"order_id":"o-1","version":2}"#);
+        known.add(Origin::StartKey, "start key", r#"["o-1","v2","z"]"#);
+        let mut seen = KeySeen::default();
+        seen.see(&["o-1", "v2", "z"].map(ToOwned::to_owned), &known);
+        assert_eq!(seen.shape().parts, ["{order_id}", "v{version}", "{start key[2]}"]);
+    }
+
+    #[test]
+    fn a_models_words_are_found_in_what_is_sent() {
+        let mut known = Known::default();
+        known.add(Origin::Input, "", r#"{"request_id":"r-1","subject":"printer"}"#);
+        known.add(Origin::Model, "classify", r#"{"category":"fire","id":"r-1","n":1}"#);
+        let input = r#"{"request_id":"r-1","subject":"[fire] printer","to":{"n":"1"}}"#;
+        assert_eq!(known.words_of_model(input), ["subject"]);
     }
 }

@@ -84,16 +84,16 @@ fn effect(one: &EffectSpec) -> String {
 }
 
 fn workflow(one: &WorkflowSpec) -> String {
-    let mut rows = vec![
-        format!("### {}", plain(&one.name)),
-        String::new(),
-        cell(&one.about),
-        String::new(),
+    let mut rows = vec![format!("### {}", plain(&one.name)), String::new()];
+    if let Some(about) = &one.about {
+        rows.extend([plain(about), String::new()]);
+    }
+    rows.extend([
         "| field | |".to_owned(),
         "|---|---|".to_owned(),
         format!("| Start key | {} |", cell(&one.start_key)),
         format!("| Concurrency | {} |", cell(&one.concurrency)),
-    ];
+    ]);
     if let Some(redelivery) = &one.redelivery {
         rows.push(format!("| Redelivered for | {redelivery} |"));
     }
@@ -115,7 +115,7 @@ fn step_table(steps: &[StepSpec]) -> String {
     let mut rows = vec!["| step | what | retries | kept |".to_owned(), "|---|---|---|---|".into()];
     for one in steps {
         let kept = one.cached.unwrap_or("recorded once; it may run again before that");
-        let about = cell(&one.about);
+        let about = cell(one.about.as_deref().unwrap_or_default());
         rows.push(format!("| `{}` | {about} | {} | {kept} |", cell(&one.name), one.retries));
     }
     rows.join("\n")
