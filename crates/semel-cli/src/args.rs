@@ -3,6 +3,7 @@
 mod releases;
 mod runs;
 mod schedules;
+mod spec;
 
 pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
 pub(crate) use runs::{
@@ -10,6 +11,7 @@ pub(crate) use runs::{
     Signals,
 };
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
+pub(crate) use spec::{Lint, Spec, Suspects};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -90,6 +92,10 @@ pub(crate) enum Command {
     Doctor,
     /// Bring the store to the newest format, as opening it to write does; says from which to which
     Migrate,
+    /// Write down what an application declares: seven fields and a checklist for each effect
+    Spec(Spec),
+    /// Judge what an application declares: keys, contracts, retries, receipts
+    Lint(Lint),
     /// Measure the ledger beside the raw limit of this disk
     #[command(subcommand)]
     Bench(Bench),
@@ -149,6 +155,8 @@ pub(crate) enum Effects {
     Void(Decision),
     /// Take over a home-made dedupe table (CSV or SQLite: workflow, key, status, created_at)
     Import(Import),
+    /// Find wishes that came back under a new key: the same input, or keys of time and chance
+    Suspects(Suspects),
 }
 
 #[derive(Debug, ClapArgs)]

@@ -14,6 +14,8 @@ mod releases;
 mod runs;
 mod schedules;
 mod signals;
+mod spec;
+mod suspects;
 mod verify;
 
 pub(crate) use effects::print_effect;
@@ -35,6 +37,8 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             demo::run(&options, named, printer).await
         }
         Command::Worker { line } => Err(python::become_python(&["worker"], named, line)),
+        Command::Spec(options) => spec::write_down(&options, named, printer),
+        Command::Lint(options) => spec::judge(options, named, printer),
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }
@@ -103,5 +107,6 @@ async fn run_effects(place: &Place, command: Effects, printer: &Printer) -> Resu
         Effects::Supersede(options) => effects::supersede(place, &options, printer).await,
         Effects::Void(options) => effects::void(place, &options, printer).await,
         Effects::Import(options) => import::run(place, &options, printer).await,
+        Effects::Suspects(options) => suspects::run(place, &options, printer).await,
     }
 }
