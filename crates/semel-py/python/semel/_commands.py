@@ -24,6 +24,10 @@ def python_command(arguments: list[str]) -> Command | None:
     words = _without_options(arguments)
     if words[:1] == ["worker"]:
         return work
+    if words[:1] == ["spec"] and not any(word.endswith(".json") for word in words):
+        from ._spec import spec
+
+        return spec
     if words[:2] == ["bench", "python"]:
         from ._bench import bench
 
