@@ -7,7 +7,7 @@ mod report;
 
 pub use report::{Level, Report, Suspect};
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::declare::members;
 use crate::fingerprint::{Fingerprint, Rule};
@@ -47,7 +47,7 @@ pub struct RunSeen {
 /// What equal inputs of one action were seen with.
 #[derive(Debug)]
 struct Group {
-    keys: HashSet<u64>,
+    keys: BTreeSet<u64>,
     examples: Vec<Seen>,
     first: Wall,
     last: Wall,
@@ -77,9 +77,9 @@ struct Looks {
 #[derive(Debug, Default)]
 pub struct Radar {
     actions: Vec<String>,
-    groups: HashMap<(u32, By, u128), Group>,
+    groups: BTreeMap<(u32, By, u128), Group>,
     looks: BTreeMap<(u32, Look), Looks>,
-    runs: HashMap<String, RunSeen>,
+    runs: BTreeMap<String, RunSeen>,
     rows: usize,
     without_input: usize,
     is_full: bool,
@@ -137,7 +137,7 @@ impl Radar {
         }
         let input = fold(whole);
         let group = self.groups.entry(name).or_insert_with(|| Group {
-            keys: HashSet::new(),
+            keys: BTreeSet::new(),
             examples: Vec::new(),
             first: at,
             last: at,

@@ -162,7 +162,7 @@ fn memory_is_bounded_and_a_full_radar_says_so() {
     radar.groups = (0..limits::SUSPECT_INPUTS_MAX)
         .map(|at| {
             let group = Group {
-                keys: HashSet::new(),
+                keys: BTreeSet::new(),
                 examples: Vec::new(),
                 first: Wall(0),
                 last: Wall(0),
