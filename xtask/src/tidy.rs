@@ -16,6 +16,11 @@ const LONG_LINE_MARK: &str = "// tidy: long";
 /// Core's stored and sent shapes. Everything else stays free to change.
 /// What is at rest or in flight, and the two values that are part of both.
 const SERDE_FILES: &[&str] = &[
+    "declare.rs",
+    "lint.rs",
+    "spec.rs",
+    "suspects.rs",
+    "suspects/report.rs",
     "journal.rs",
     "wire.rs",
     "wire_release.rs",

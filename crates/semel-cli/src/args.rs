@@ -4,6 +4,7 @@ mod proof;
 mod releases;
 mod runs;
 mod schedules;
+mod spec;
 
 pub(crate) use proof::{Proof, ProofCommand, ProofVerify};
 pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
@@ -12,6 +13,7 @@ pub(crate) use runs::{
     Signals,
 };
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
+pub(crate) use spec::{Lint, Spec, Suspects};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -68,16 +70,6 @@ pub(crate) enum Command {
     /// flags, and SEMEL_PYTHON names another interpreter.
     #[command(subcommand, subcommand_value_name = "FILE:WORKFLOW")]
     Check(Check),
-    /// Find what is not safe to repeat in the source of an application in Python
-    ///
-    /// Runs `python3 -m semel lint` in the place of this process; SEMEL_PYTHON names another
-    /// interpreter. docs/lint.md explains each code.
-    Lint {
-        /// Files such as app.py, or folders, and flags of lint; `app.py --help` lists them
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        #[arg(value_name = "FILE")]
-        line: Vec<OsString>,
-    },
     /// Start runs, follow them, and decide about those that stand still
     #[command(subcommand)]
     Runs(Runs),
@@ -113,6 +105,14 @@ pub(crate) enum Command {
     Doctor,
     /// Bring the store to the newest format, as opening it to write does; says from which to which
     Migrate,
+    /// Write down what an application declares: seven fields and a checklist for each effect
+    Spec(Spec),
+    /// Find what is not safe to repeat, in the source of an application or in what it declares
+    ///
+    /// Of files in Python `python3 -m semel lint` reads the source, in the place of this process
+    /// (SEMEL_PYTHON names another interpreter); of one in Rust its registry.json is judged.
+    /// docs/lint.md explains each code.
+    Lint(Lint),
     /// Measure the ledger beside the raw limit of this disk
     #[command(subcommand)]
     Bench(Bench),
@@ -186,6 +186,8 @@ pub(crate) enum Effects {
     Void(Decision),
     /// Take over a home-made dedupe table (CSV or SQLite: workflow, key, status, created_at)
     Import(Import),
+    /// Find wishes that came back under a new key: the same input, or keys of time and chance
+    Suspects(Suspects),
 }
 
 #[derive(Debug, ClapArgs)]

@@ -4,6 +4,7 @@
 //! passed in. So every rule can be tested as a table, and two stores cannot disagree on one.
 
 pub mod key;
+pub mod looks;
 pub mod recipes;
 
 pub mod canonical;
@@ -18,8 +19,8 @@ pub mod cron;
 pub mod retry;
 pub mod time;
 
-pub mod check;
 pub mod audit;
+pub mod check;
 pub mod effect;
 pub mod entity;
 pub mod gate;
@@ -36,6 +37,11 @@ pub mod wire;
 pub mod wire_release;
 pub mod wire_run;
 pub mod wire_schedule;
+
+pub mod declare;
+pub mod lint;
+pub mod spec;
+pub mod suspects;
 
 pub mod code;
 pub mod limits;

@@ -129,6 +129,11 @@ impl Intent {
         is_same
     }
 
+    /// Whether the code has read the key for the provider in this attempt.
+    pub fn has_used_key(&self) -> bool {
+        self.key_used.load(Ordering::Relaxed)
+    }
+
     /// The input to send: the first one of this intent, whatever this caller brought.
     pub fn input(&self) -> &Json {
         &self.permit.input

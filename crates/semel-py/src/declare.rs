@@ -40,6 +40,18 @@ impl Again {
             },
         }
     }
+
+    /// How many tries in all, the first included.
+    #[getter]
+    fn attempts(&self) -> u32 {
+        self.retry.attempts_max
+    }
+
+    /// No try starts later than this after the first.
+    #[getter]
+    fn total_ms(&self) -> u64 {
+        self.retry.total_ms
+    }
 }
 
 /// An effect as its author declared it.

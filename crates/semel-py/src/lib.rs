@@ -21,6 +21,7 @@ mod port;
 mod process;
 mod releases;
 mod schedules;
+mod spec;
 mod transaction;
 mod verdicts;
 mod wish;
@@ -107,6 +108,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(recipe, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
     module.add_function(wrap_pyfunction!(callback_signal, module)?)?;
+    module.add_function(wrap_pyfunction!(spec::spec_text, module)?)?;
+    module.add_function(wrap_pyfunction!(spec::spec_diff, module)?)?;
+    module.add_function(wrap_pyfunction!(spec::lint_declarations, module)?)?;
     module.add_function(wrap_pyfunction!(check::rehearsal_push_ms, module)?)?;
     add_check(module)
 }

@@ -62,6 +62,7 @@ mod failure;
 mod handler;
 #[cfg(feature = "notify")]
 mod notify;
+mod observe;
 mod open;
 mod proof;
 mod run;
@@ -77,6 +78,7 @@ pub use failure::{Failure, NotApplied, Refused};
 pub use handler::Handler;
 #[cfg(feature = "notify")]
 pub use notify::Notifier;
+pub use observe::Observer;
 pub use open::Semel;
 pub use proof::Proof;
 pub use run::{RunHandle, Start};
@@ -86,6 +88,7 @@ pub use user::UserWait;
 pub use worker::{Worker, Working};
 
 pub use semel_core::code::Code;
+pub use semel_core::declare::Registry;
 pub use semel_core::gate::Mode;
 pub use semel_core::journal::Raised;
 pub use semel_core::json::Json;
@@ -156,4 +159,6 @@ mod pages {
     struct Concurrency;
     #[doc = include_str!("../../../docs/releases.md")]
     struct Releases;
+    #[doc = include_str!("../../../docs/spec.md")]
+    struct Spec;
 }

@@ -18,6 +18,8 @@ mod releases;
 mod runs;
 mod schedules;
 mod signals;
+mod spec;
+mod suspects;
 pub(crate) mod verify;
 
 pub(crate) use effects::print_effect;
@@ -43,7 +45,8 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             Err(python::become_python(&["check"], named, line))
         }
         Command::Check(Check::Destination(options)) => destination::run(&options, printer).await,
-        Command::Lint { line } => Err(python::become_python(&["lint"], named, line)),
+        Command::Spec(options) => spec::write_down(&options, named, printer),
+        Command::Lint(options) => spec::judge(options, named, printer),
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }
@@ -115,5 +118,6 @@ async fn run_effects(place: &Place, command: Effects, printer: &Printer) -> Resu
         Effects::Supersede(options) => effects::supersede(place, &options, printer).await,
         Effects::Void(options) => effects::void(place, &options, printer).await,
         Effects::Import(options) => import::run(place, &options, printer).await,
+        Effects::Suspects(options) => suspects::run(place, &options, printer).await,
     }
 }

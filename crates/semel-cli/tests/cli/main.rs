@@ -24,8 +24,10 @@ mod runs;
 mod schedules;
 mod shared_checks;
 mod shows;
+mod spec;
 mod stages;
 mod steering;
+mod suspects;
 mod told;
 
 use std::fs;
