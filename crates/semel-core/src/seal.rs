@@ -94,7 +94,7 @@ impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashSet;
+    use std::collections::BTreeSet;
 
     use super::*;
 
@@ -104,7 +104,7 @@ mod tests {
         let of = |name: &str, number: i64, text: &str| {
             seal("effect", &[name.into(), number.into(), text.into()]).0
         };
-        let mut seen = HashSet::from([of(name, number, text)]);
+        let mut seen = BTreeSet::from([of(name, number, text)]);
         for bit in 0..name.len() * 8 {
             let flipped = flip(name, bit);
             assert!(seen.insert(of(&flipped, number, text)), "bit {bit} of the name");
@@ -138,7 +138,8 @@ mod tests {
             ("t", &["-".into()]),
             ("t", &[Value::Nothing]),
         ];
-        let seals: HashSet<[u8; 32]> = rows.iter().map(|(table, row)| seal(table, row).0).collect();
+        let seals: BTreeSet<[u8; 32]> =
+            rows.iter().map(|(table, row)| seal(table, row).0).collect();
         assert_eq!(seals.len(), rows.len());
     }
 
