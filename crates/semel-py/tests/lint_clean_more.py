@@ -101,4 +101,14 @@ def consume(queue):
 def mail(campaign_id: str, email: str) -> dict:
     return crm.post("/mail", json={}).json()
 """,
+    "a write about something else before the effect": """
+def consume(queue_url: str, event_id: str) -> dict:
+    requests.post(queue_url, json={"max": 1})
+    return create_ticket(event_id)
+""",
+    "a member of a set of objects": """
+def take(wishes: list[Inbound]) -> dict:
+    chosen = {max(wishes, key=lambda one: one.at)}
+    return create_ticket(chosen.pop().request_id)
+""",
 }

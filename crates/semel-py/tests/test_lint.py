@@ -97,6 +97,23 @@ def test_code_without_semel_is_looked_at_where_it_calls_code_with_it(tmp_path: P
     assert finding.way == "request_id <- uuid.uuid4()"
 
 
+def test_a_package_is_imported_by_its_name_from_inside(tmp_path: Path) -> None:
+    folder = tmp_path / "shop" / "flows"
+    folder.mkdir(parents=True)
+    for package in (tmp_path / "shop", folder):
+        (package / "__init__.py").write_text("")
+    (tmp_path / "shop" / "names.py").write_text(
+        "import time\ndef name(): return str(time.time())\n"
+    )
+    flow = folder / "triage.py"
+    flow.write_text(
+        "from semel import Semel\nfrom shop.names import name\n"
+        "def go(app: Semel):\n    app.start('triage', key=name())\n"
+    )
+    (finding,) = check_files([flow]).findings
+    assert (finding.code, finding.line, finding.way) == ("SML001", 4, "name() <- time.time()")
+
+
 def test_a_write_in_a_module_that_was_not_asked_for_is_shown_where_it_is_called(
     tmp_path: Path,
 ) -> None:

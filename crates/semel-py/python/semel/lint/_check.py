@@ -9,6 +9,7 @@ from pathlib import Path
 
 from . import _expressions as _expressions  # registers what evaluates expressions
 from ._allow import without_allowed
+from ._concern import Concern
 from ._declaration_rules import check_declaration
 from ._frame import Finding, Frame, World
 from ._imports import ready
@@ -79,12 +80,12 @@ def _check(world: World) -> list[Finding]:
     modules = sorted(world.linted, key=lambda one: one.shown)
     _ready_all(world, modules)
     done: set[ast.AST] = set()
-    concerned = _concerned(world)
+    concern = Concern(world)
     later: list[Func] = []
     while todo := [one for node, one in list(world.functions.items()) if node not in done]:
         for function in todo:
             done.add(function.node)
-            if _is_looked_at(world, function, concerned):
+            if concern.has(function):
                 later.append(function)
                 _declaration(world, function)
                 _walk(world, function)
@@ -110,39 +111,6 @@ def _ready_all(world: World, modules: list[Module]) -> None:
         ready(world, module)
         found = (world.project.imported(module, name, level) for name, level in module.imports)
         todo += [one for one in found if one is not None]
-
-
-def _is_looked_at(world: World, function: Func, concerned: frozenset[ast.AST]) -> bool:
-    """Code that has nothing to do with Semel is followed where it is called, and only there."""
-    if function.module not in world.linted or isinstance(function.node, ast.Lambda):
-        return False
-    return function.module.uses_semel or function.node in concerned
-
-
-def _concerned(world: World) -> frozenset[ast.AST]:
-    """The functions that name something declared, or one another that does."""
-    functions = [one for one in world.functions.values() if not one.module.uses_semel]
-    names = {one.name for one in world.functions.values() if one.module.uses_semel}
-    mentioned = {one.node: _mentioned(one.node) for one in functions}
-    found: set[ast.AST] = set()
-    grows = True
-    while grows:
-        grows = False
-        for one in functions:
-            if one.node not in found and mentioned[one.node] & names:
-                found.add(one.node)
-                names.add(one.name)
-                grows = True
-    return frozenset(found)
-
-
-def _mentioned(function: ast.AST) -> frozenset[str]:
-    nodes = ast.walk(function)
-    return frozenset(
-        node.id if isinstance(node, ast.Name) else node.attr
-        for node in nodes
-        if isinstance(node, (ast.Name, ast.Attribute))
-    )
 
 
 def _declaration(world: World, function: Func) -> None:

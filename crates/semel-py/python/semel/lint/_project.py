@@ -44,7 +44,7 @@ class Module:
         return any(level == 0 and name.split(".")[0] == "semel" for name, level in self.imports)
 
 
-def _imported(node: ast.AST) -> list[tuple[str, int]]:
+def imported_by(node: ast.AST) -> list[tuple[str, int]]:
     """What an import names, each as a module that it may be."""
     if isinstance(node, ast.Import):
         return [(alias.name, 0) for alias in node.names]
@@ -159,7 +159,7 @@ def parse_text(text: str, path: Path, shown: str) -> Module:
         raise NotPython(f"this is no Python: {error}", 1, 1) from error
     module = Module(path, shown, tree, text.splitlines())
     module.memory = _memory(module.tree)
-    found = (one for node in ast.walk(tree) for one in _imported(node))
+    found = (one for node in ast.walk(tree) for one in imported_by(node))
     module.imports = frozenset(found)
     return module
 
