@@ -24,7 +24,7 @@ def python_command(arguments: list[str]) -> Command | None:
     words = _without_options(arguments)
     if words[:1] == ["worker"]:
         return work
-    if words[:1] == ["spec"] and not any(word.endswith(".json") for word in words):
+    if words[:1] == ["spec"] and not _is_about_rust(words):
         from ._spec import spec
 
         return spec
@@ -33,6 +33,13 @@ def python_command(arguments: list[str]) -> Command | None:
 
         return bench
     return None
+
+
+def _is_about_rust(words: list[str]) -> bool:
+    """Whether a line is about the registry of an application in Rust. A file to write may be JSON,
+    too."""
+    ends = {word.rpartition(".")[2] for word in words}
+    return "json" in ends and "py" not in ends
 
 
 def _without_options(arguments: list[str]) -> list[str]:
