@@ -1,5 +1,5 @@
-//! Rules over declarations: what is wrong with an effect as it is declared, or as its keys were seen.
-//! Code in Python is also looked at line by line; a rule that both know has one code.
+//! Rules over declarations: what is wrong with an effect as it is declared, or as its keys were
+//! seen. Code in Python is also looked at line by line; a rule that both know has one code.
 
 use serde::Serialize;
 

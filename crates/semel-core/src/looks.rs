@@ -43,8 +43,8 @@ pub fn look_of(part: &str) -> Option<Look> {
     counts_attempts(part).then_some(Look::Attempt)
 }
 
-/// The numbers in a text that stand for themselves: not those in the middle of a word, and none that
-/// has a fraction, as a time in seconds may have.
+/// The numbers in a text that stand for themselves, not those in the middle of a word. What stands
+/// behind a point is one of its own, as in a time in seconds.
 fn numbers(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit()))

@@ -161,6 +161,9 @@ def test_a_spec_that_is_old_is_refused_with_what_differs(app: Path, tmp_path: Pa
     page = tmp_path / "SPEC.md"
     assert spec(app, "--output", str(page)).stdout == ""
     assert spec(app, "--check", str(page)).returncode == 0
+    data = tmp_path / "spec.json"
+    assert spec(app, "--json", "--output", str(data)).returncode == 0
+    assert json.loads(data.read_text())["source"] == "app.py"
     # Lines move, and nothing else changes.
     app.write_text("\n\n" + APP)
     assert spec(app, "--check", str(page)).returncode == 0

@@ -49,8 +49,8 @@ pub async fn refund(ctx: Context, wish: Wish, bank: Bank) -> Result<Refund, Erro
                 .four_eyes(&wish.agent)
                 .note(format!("refund for {}", wish.order_id)),
         )
-        // The bank knows no keys: at most once. A refund that is cut on its way is in doubt, and the
-        // person's yes does not send it a second time.
+        // The bank knows no keys: at most once. A refund that is cut on its way is in doubt, and
+        // the person's yes does not send it a second time.
         .contract(Contract::AtMostOnce)
         .lease(lease)
         .deadline(2 * lease)

@@ -55,8 +55,8 @@ async fn reserve(ctx: &Context, order: &Order, shop: &Shop) -> Result<Receipt, E
 async fn charge(ctx: &Context, order: &Order, shop: &Shop) -> Result<Receipt, Error> {
     let (lease, id) = (shop.lease(), &order.order_id);
     let (does, undoes) = (shop.clone(), shop.clone());
-    // Refunds know no keys here and cannot be looked for: at most once. One that is cut on its way is
-    // in doubt and waits for a person; paying twice would be worse.
+    // Refunds know no keys here and cannot be looked for: at most once. One that is cut on its way
+    // is in doubt and waits for a person; paying twice would be worse.
     let refund = ctx
         .undo("refund")
         .intent("Pay the charge back")

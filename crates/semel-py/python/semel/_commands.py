@@ -28,11 +28,11 @@ def python_command(arguments: list[str]) -> Command | None:
         from .check._command import check
 
         return check
-    if words[:1] == ["lint"] and not _is_registry(words):
+    if words[:1] == ["lint"] and not _is_about_rust(words):
         from .lint._command import lint
 
         return lint
-    if words[:1] == ["spec"] and not _is_registry(words):
+    if words[:1] == ["spec"] and not _is_about_rust(words):
         from ._spec import spec
 
         return spec
@@ -43,12 +43,11 @@ def python_command(arguments: list[str]) -> Command | None:
     return None
 
 
-def _is_registry(words: list[str]) -> bool:
-    """Whether it is about what an application in Rust declared."""
-    # A specification in Python may be written to a `.json`, too.
-    return not any(word.endswith(".py") for word in words) and any(
-        word.endswith(".json") for word in words
-    )
+def _is_about_rust(words: list[str]) -> bool:
+    """Whether a line is about the registry of an application in Rust. A file to write may be JSON,
+    too."""
+    ends = {word.rpartition(".")[2] for word in words}
+    return "json" in ends and "py" not in ends
 
 
 def _without_options(arguments: list[str]) -> list[str]:
