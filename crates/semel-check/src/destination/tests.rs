@@ -77,9 +77,17 @@ async fn a_destination_that_answers_409_while_it_works_honours_keys_too() {
 async fn a_search_is_a_probe_and_a_plain_destination_nothing() {
     let double = Double::start(Mode::Lookup).unwrap();
     let lookup = format!("{}/tickets?reference={{reference}}", double.url());
-    let judgement = tried(&Wish { lookup: Some(lookup), ..blind(&double) }).await;
+    let wish = Wish { lookup: Some(lookup), ..blind(&double) };
+    let judgement = tried(&wish).await;
     assert_eq!(judgement.honours, Claim::Probe, "{judgement:?}");
     assert_eq!(word(&judgement, Claim::NativeKey), Word::Broken);
+    // What was never created cannot be found: that says nothing of the search.
+    double
+        .arm(Fault { times: 100, ..Fault::next(Kind::ErrorBefore).route("POST /tickets") })
+        .unwrap();
+    let judgement = tried(&wish).await;
+    assert_eq!(word(&judgement, Claim::Probe), Word::NotShown);
+    assert_eq!(word(&judgement, Claim::NativeKey), Word::NotShown);
 
     let double = Double::start(Mode::Plain).unwrap();
     let judgement = tried(&blind(&double)).await;

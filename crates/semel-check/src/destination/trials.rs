@@ -37,9 +37,9 @@ impl Bench<'_> {
         let mut seen = Seen::default();
         if self.wish.lookup.is_some() {
             tell("search");
-            let search = self.search().await?;
-            self.lag = Duration::from_millis(search.visible_ms);
-            seen.search = Some(search);
+            seen.search = self.search().await?;
+            let lag_ms = seen.search.as_ref().map_or(0, |search| search.visible_ms);
+            self.lag = Duration::from_millis(lag_ms);
         }
         let (key, reference) = (self.names.draw(), self.names.draw());
         for kind in [Kind::Twice, Kind::OtherBody, Kind::AtOnce, Kind::Cut] {
@@ -125,10 +125,15 @@ impl Bench<'_> {
         Ok(answer)
     }
 
-    async fn search(&self) -> Result<Search, Trouble> {
+    /// None: there was nothing to look for, since the creation did not succeed.
+    async fn search(&self) -> Result<Option<Search>, Trouble> {
         let reference = self.names.draw();
         let before = self.found(&reference).await?;
-        self.client.send(&self.message(&reference, Some(&self.names.draw()))?).await?;
+        let creation = self.message(&reference, Some(&self.names.draw()))?;
+        let created = self.client.send(&creation).await?;
+        if !created.is_some_and(|reply| (200..300).contains(&reply.status)) {
+            return Ok(None);
+        }
         let started = Instant::now();
         let mut after = self.found(&reference).await?;
         let mut visible = Duration::ZERO;
@@ -138,7 +143,7 @@ impl Bench<'_> {
             visible = started.elapsed();
         }
         let visible_ms = u64::try_from(visible.as_millis()).unwrap_or(u64::MAX);
-        Ok(Search { before, after, visible_ms })
+        Ok(Some(Search { before, after, visible_ms }))
     }
 
     /// How many objects there are, where anybody can say.

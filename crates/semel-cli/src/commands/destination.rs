@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 
 use clap::Args as ClapArgs;
 use semel_check::destination::{Trouble, Wish, try_out};
-use semel_core::claim::{Claim, Judgement, Seen, Trial, Verdict, Word, judge};
+use semel_core::claim::{Answer, Claim, Judgement, Seen, Trial, Verdict, Word, judge};
 use semel_core::time::parse_duration_ms;
 use serde_json::{Value, json};
 
@@ -195,16 +195,29 @@ fn word(word: Word) -> &'static str {
 }
 
 fn trial_row(trial: &Trial) -> Vec<String> {
-    let told = trial.answers.iter().map(|answer| {
-        let status = answer.status.map_or_else(|| "-".into(), |status| status.to_string());
-        let is_success = answer.status.is_some_and(|status| (200..300).contains(&status));
-        match &answer.object {
-            Some(object) if is_success => format!("{status} {}", plain(object)),
-            Some(_) | None => status,
+    let mut told: Vec<(String, u32)> = Vec::new();
+    for answer in trial.answers.iter().map(answer_text) {
+        match told.iter_mut().find(|(known, _)| *known == answer) {
+            Some((_, count)) => *count += 1,
+            None => told.push((answer, 1)),
         }
+    }
+    let told = told.into_iter().map(|(answer, count)| match count {
+        1 => answer,
+        count => format!("{count} x {answer}"),
     });
     let objects = trial.objects.map_or_else(|| "not counted".into(), |count| count.to_string());
     vec![trial.kind.name().into(), told.collect::<Vec<_>>().join(", "), objects]
+}
+
+/// Of what did not succeed only the status is of interest.
+fn answer_text(answer: &Answer) -> String {
+    let status = answer.status.map_or_else(|| "no answer".into(), |status| status.to_string());
+    let is_success = answer.status.is_some_and(|status| (200..300).contains(&status));
+    match &answer.object {
+        Some(object) if is_success => format!("{status} {}", plain(object)),
+        Some(_) | None => status,
+    }
 }
 
 fn verdict_rows(verdict: &Verdict) -> Vec<Vec<String>> {

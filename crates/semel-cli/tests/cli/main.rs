@@ -5,6 +5,7 @@ mod checks;
 #[path = "../common/mod.rs"]
 mod common;
 mod decisions;
+mod destination;
 mod double;
 mod family;
 mod follows;

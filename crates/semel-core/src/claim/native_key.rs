@@ -11,7 +11,7 @@ pub(super) fn evidence(seen: &Seen) -> Vec<Evidence> {
     let fresh = seen.trial(Kind::FreshKey).and_then(|trial| trial.answers.first());
     let mut all = vec![judge_twice(twice, fresh), judge_fresh(seen, twice)];
     all.push(judge_at_once(seen.trial(Kind::AtOnce)));
-    all.push(judge_cut(seen.trial(Kind::Cut)));
+    all.push(judge_cut(seen.trial(Kind::Cut), fresh));
     all.push(judge_other_body(seen.trial(Kind::OtherBody), twice));
     all.extend(seen.trial(Kind::Later).map(|later| judge_later(later, twice, seen.paused_ms)));
     all.extend(seen.trial(Kind::NoKey).map(|bare| tell_no_key(bare, twice)));
@@ -108,7 +108,7 @@ fn judge_at_once(trial: Option<&Trial>) -> Evidence {
     Evidence::holds(name, fact)
 }
 
-fn judge_cut(trial: Option<&Trial>) -> Evidence {
+fn judge_cut(trial: Option<&Trial>, fresh: Option<&Answer>) -> Evidence {
     let name = Kind::Cut.name();
     let Some(trial) = trial else {
         return Evidence::open(name, "keys: no answer was cut");
@@ -116,6 +116,10 @@ fn judge_cut(trial: Option<&Trial>) -> Evidence {
     let named = trial.named();
     let last = trial.answers.last();
     match (last.is_some_and(Answer::is_success), trial.objects) {
+        // Where nothing succeeds, the cut is not to blame.
+        (false, _) if !fresh.is_some_and(Answer::is_success) => {
+            Evidence::open(name, "keys: nothing succeeds after a cut answer, nor otherwise")
+        }
         (false, _) => {
             let told = last.map_or_else(|| "no answer".into(), Answer::told);
             Evidence::broken(name, format!("after a cut answer the repeat gets {told}"))
@@ -128,7 +132,7 @@ fn judge_cut(trial: Option<&Trial>) -> Evidence {
             Evidence::broken(name, "after a cut answer two repeats made two objects")
         }
         (true, Some(_)) => {
-            Evidence::holds(name, "after a cut answer the repeats got one; one object")
+            Evidence::holds(name, "after a cut answer the repeats got one answer; one object")
         }
         // The cut request itself names nothing; only a count would show an object of its own.
         (true, None) => Evidence::holds(name, "after a cut answer two repeats got the same answer"),
@@ -140,7 +144,7 @@ fn judge_other_body(trial: Option<&Trial>, twice: &Trial) -> Evidence {
     let Some(answer) = trial.and_then(|trial| trial.answers.first()) else {
         return Evidence::open(name, "keys: no other body was tried under a key").aside();
     };
-    if answer.is_refusal() {
+    if answer.is_refusal() && twice.successes().next().is_some() {
         return Evidence::holds(name, format!("another body is refused ({})", answer.told()));
     }
     if !answer.is_success() {

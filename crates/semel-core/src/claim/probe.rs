@@ -5,7 +5,7 @@ use super::{Evidence, Seen};
 pub(super) fn evidence(seen: &Seen) -> Vec<Evidence> {
     let name = "search";
     let Some(search) = &seen.search else {
-        return vec![Evidence::open(name, "search: not tried (--lookup)")];
+        return vec![Evidence::open(name, "search: no creation was looked up (--lookup)")];
     };
     if search.before > 0 {
         let fact = format!("it finds {} where nothing was created", search.before);

@@ -101,6 +101,9 @@ fn equal_answers_alone_show_nothing() {
     down.trials.retain(|trial| trial.kind != Kind::FreshKey);
     down.trials.push(trial(Kind::FreshKey, vec![status(500)], None));
     check(&down, Claim::NativeKey, "not_shown: keys: the request itself gets status 500");
+    down.trials.retain(|trial| trial.kind != Kind::Cut);
+    down.trials.push(trial(Kind::Cut, vec![status(500), status(500)], None));
+    check(&down, Claim::NativeKey, "not_shown: keys: the request itself gets status 500");
     check(&Seen::default(), Claim::NativeKey, "not_shown");
     for kind in [Kind::Twice, Kind::AtOnce, Kind::Cut, Kind::FreshKey] {
         let mut less = honest();
