@@ -9,7 +9,7 @@ use crate::double::{Double, Fault, Kind, Mode, Script};
 const BODY: &str = r#"{"reference": "{reference}", "subject": "Help"}"#;
 
 /// A double on which every `POST /tickets` has these traits.
-fn posing(traits: Value) -> Double {
+fn posing(traits: &Value) -> Double {
     let mut route = json!({ "method": "POST", "path": "/tickets" });
     route.as_object_mut().unwrap().extend(traits.as_object().unwrap().clone());
     let script = json!({ "routes": [route] }).to_string();
@@ -67,7 +67,7 @@ async fn keys_are_seen_with_and_without_a_count() {
 
 #[tokio::test]
 async fn a_destination_that_answers_409_while_it_works_honours_keys_too() {
-    let double = posing(json!({ "mode": "keys", "at_once": "conflict", "latency": "150ms" }));
+    let double = posing(&json!({ "mode": "keys", "at_once": "conflict", "latency": "150ms" }));
     let judgement = tried(&counting(&double)).await;
     assert_eq!(judgement.honours, Claim::NativeKey, "{judgement:?}");
     assert!(said(&judgement).contains("the others got 409 while it was under way"));
@@ -116,7 +116,7 @@ async fn conditions_are_told_from_keys() {
 
 #[tokio::test]
 async fn a_liar_that_honours_keys_one_after_the_other_but_not_at_once() {
-    let double = posing(json!({ "mode": "keys", "at_once": "race", "latency": "150ms" }));
+    let double = posing(&json!({ "mode": "keys", "at_once": "race", "latency": "150ms" }));
     for wish in [blind(&double), counting(&double)] {
         let judgement = tried(&wish).await;
         assert_eq!(judgement.honours, Claim::AtMostOnce);
@@ -128,13 +128,13 @@ async fn a_liar_that_honours_keys_one_after_the_other_but_not_at_once() {
 
 #[tokio::test]
 async fn a_liar_that_honours_keys_for_equal_bodies_only() {
-    let double = posing(json!({ "mode": "keys", "other_body": "create" }));
+    let double = posing(&json!({ "mode": "keys", "other_body": "create" }));
     for wish in [blind(&double), counting(&double)] {
         let why = broken(&tried(&wish).await, Claim::NativeKey);
         assert!(why.starts_with("other_body: another body under the same key made"), "{why}");
     }
     // One that answers as the first time is no liar.
-    let double = posing(json!({ "mode": "keys", "other_body": "replay" }));
+    let double = posing(&json!({ "mode": "keys", "other_body": "replay" }));
     let judgement = tried(&counting(&double)).await;
     assert_eq!(judgement.honours, Claim::NativeKey);
     assert!(said(&judgement).contains("another body gets the first answer"));
@@ -143,7 +143,7 @@ async fn a_liar_that_honours_keys_for_equal_bodies_only() {
 #[tokio::test]
 async fn a_liar_that_keeps_an_error_under_its_key() {
     for kind in [Kind::ErrorBefore, Kind::ErrorAfter] {
-        let double = posing(json!({ "mode": "keys", "stores_errors": true }));
+        let double = posing(&json!({ "mode": "keys", "stores_errors": true }));
         double.arm(Fault::at(kind, 1).route("POST /tickets")).unwrap();
         let why = broken(&tried(&blind(&double)).await, Claim::NativeKey);
         assert!(why.contains("an error is kept under its key: status 500 twice"), "{why}");
@@ -152,7 +152,7 @@ async fn a_liar_that_keeps_an_error_under_its_key() {
 
 #[tokio::test]
 async fn a_liar_that_forgets_keys_is_found_out_by_a_pause() {
-    let double = posing(json!({ "mode": "keys", "remembers": "2s" }));
+    let double = posing(&json!({ "mode": "keys", "remembers": "2s" }));
     let wish = blind(&double);
     let paused = Wish { wait_ms: 2_100, ..wish.clone() };
     let why = broken(&tried(&paused).await, Claim::NativeKey);
@@ -166,7 +166,7 @@ async fn a_liar_that_forgets_keys_is_found_out_by_a_pause() {
 
 #[tokio::test]
 async fn a_liar_that_answers_once_and_creates_twice_needs_a_count() {
-    let double = posing(json!({ "mode": "keys", "copies": 2 }));
+    let double = posing(&json!({ "mode": "keys", "copies": 2 }));
     let judgement = tried(&blind(&double)).await;
     assert!(judgement.not_shown.iter().any(|fact| fact.contains("how many objects")));
     let why = broken(&tried(&counting(&double)).await, Claim::NativeKey);
@@ -175,7 +175,7 @@ async fn a_liar_that_answers_once_and_creates_twice_needs_a_count() {
 
 #[tokio::test]
 async fn answers_that_name_nothing_show_nothing_until_somebody_counts() {
-    let double = posing(json!({ "mode": "plain", "answer": { "ok": true } }));
+    let double = posing(&json!({ "mode": "plain", "answer": { "ok": true } }));
     let judgement = tried(&blind(&double)).await;
     assert_eq!(word(&judgement, Claim::NativeKey), Word::NotShown, "{judgement:?}");
     let why = broken(&tried(&counting(&double)).await, Claim::NativeKey);
@@ -185,7 +185,7 @@ async fn answers_that_name_nothing_show_nothing_until_somebody_counts() {
 #[tokio::test]
 async fn an_id_is_read_where_it_is_pointed_to() {
     let answer = json!({ "data": { "number": "{id}" }, "served_as": "{n}" });
-    let double = posing(json!({ "mode": "keys", "answer": answer }));
+    let double = posing(&json!({ "mode": "keys", "answer": answer }));
     let wish = Wish { id: Some("/data/number".into()), ..blind(&double) };
     assert_eq!(tried(&wish).await.honours, Claim::NativeKey);
 }

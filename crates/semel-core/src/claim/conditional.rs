@@ -53,8 +53,8 @@ fn judge_at_once(trial: &Trial) -> Evidence {
     if count > 1 {
         return Evidence::broken(name, format!("{sent} at once made {count} objects"));
     }
-    let others_know = trial.answers.iter().filter(|answer| !answer.is_success());
-    let others_know = others_know.fold(true, |all, answer: &Answer| all && answer.is_refusal());
+    let mut others = trial.answers.iter().filter(|answer| !answer.is_success());
+    let others_know = others.all(Answer::is_refusal);
     if won == 0 || !others_know {
         return Evidence::open(name, format!("conditions: {won} of {sent} at once succeeded"));
     }
