@@ -3,3 +3,6 @@
 
 pub mod double;
 pub mod rehearsal;
+mod trial;
+
+pub use trial::{Check, ONLY, Report, Response, Waiting};
