@@ -101,7 +101,7 @@ impl Gate {
             Some(How::Die) => {
                 self.is_dead.store(true, Ordering::SeqCst);
                 self.dying.notify_one();
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
             Some(How::Stop) => {
                 self.stands.send_replace(true);

@@ -53,7 +53,7 @@ impl Life {
         let hears = told.clone();
         let thread = std::thread::Builder::new()
             .name(format!("semel-check {name}"))
-            .spawn(move || live(birth, hears, received))
+            .spawn(move || live(&birth, &hears, received))
             .map_err(internal)?;
         Ok(Life { name, gate, told, orders, thread: Some(thread) })
     }
@@ -92,7 +92,11 @@ impl Drop for Life {
     }
 }
 
-fn live(birth: Birth, told: Told, mut orders: mpsc::UnboundedReceiver<Order>) -> Result<(), Error> {
+fn live(
+    birth: &Birth,
+    told: &Told,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+) -> Result<(), Error> {
     // Looks at its death after each step of each task: nobody acts long after it.
     let mut builder = tokio::runtime::Builder::new_current_thread();
     let runtime = builder.enable_all().event_interval(1).build().map_err(internal)?;
@@ -101,7 +105,7 @@ fn live(birth: Birth, told: Told, mut orders: mpsc::UnboundedReceiver<Order>) ->
         tokio::select! {
             biased;
             () = gate.death() => Ok(()),
-            lived = work(&birth, &told, &mut orders) => lived,
+            lived = work(birth, told, &mut orders) => lived,
         }
     });
     runtime.shutdown_background();
