@@ -22,7 +22,7 @@ class Counted:
     """Some destinations, and how many objects they have by now."""
 
     def __init__(self, names: list[str]) -> None:
-        self._folder = Path(tempfile.mkdtemp(prefix="check-destinations-"))
+        self._books = tempfile.TemporaryDirectory(prefix="check-destinations-")
         kinds = {kind.name: kind for kind in ALL}
         self._kinds = [kinds[name] for name in names]
         self._ports = [0] * len(names)
@@ -43,7 +43,7 @@ class Counted:
             one.book.path.unlink()
         self._running = []
         for place, kind in enumerate(self._kinds):
-            one = kind(self._folder, None, self._ports[place])
+            one = kind(Path(self._books.name), None, self._ports[place])
             one.start()
             self._ports[place] = int(one.address.rpartition(":")[2])
             self._running.append(one)

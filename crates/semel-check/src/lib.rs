@@ -4,3 +4,6 @@
 pub mod destination;
 pub mod double;
 pub mod rehearsal;
+mod trial;
+
+pub use trial::{Check, ONLY, Report, Response, Waiting};

@@ -5,4 +5,6 @@ mod points;
 mod store;
 
 pub use points::{AHEAD_MS, CLOCK_FILE, DIE_AT, Points, STOP_AT};
-pub use store::Pointed;
+pub use store::{Around, Pointed, Watched};
+
+pub(crate) use store::names;

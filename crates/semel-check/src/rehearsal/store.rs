@@ -1,4 +1,4 @@
-//! The real store, with a point before and after each commit.
+//! A store, with somebody watching before and after each commit.
 
 use std::sync::Arc;
 
@@ -16,22 +16,41 @@ use tokio::sync::watch;
 
 use super::points::Points;
 
-/// A store that passes a point on either side of each commit.
-pub struct Pointed {
+/// What happens around the doings of a store: whoever does not return is dead or stopped there.
+#[async_trait]
+pub trait Around: Send + Sync + 'static {
+    async fn before(&self, batch: &Batch);
+    async fn after(&self, batch: &Batch);
+    /// Before each read.
+    async fn reading(&self) {}
+}
+
+/// A store that is watched.
+pub struct Watched<P> {
     pub store: Arc<dyn Store>,
-    pub points: Arc<Points>,
+    pub points: Arc<P>,
+}
+
+/// A store that passes a point on either side of each commit.
+pub type Pointed = Watched<Points>;
+
+#[async_trait]
+impl Around for Points {
+    async fn before(&self, batch: &Batch) {
+        self.pass(&names("before", batch));
+    }
+
+    async fn after(&self, batch: &Batch) {
+        self.pass(&names("after", batch));
+    }
 }
 
 #[async_trait]
-impl Store for Pointed {
+impl<P: Around> Store for Watched<P> {
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
-        let names: Vec<String> = batch.writes.iter().filter_map(name).collect();
-        let at = |side: &str| -> Vec<String> {
-            names.iter().map(|name| format!("{side} {name}")).collect()
-        };
-        self.points.pass(&at("before"));
-        let answer = self.store.commit(batch).await;
-        self.points.pass(&at("after"));
+        self.points.before(&batch).await;
+        let answer = self.store.commit(batch.clone()).await;
+        self.points.after(&batch).await;
         answer
     }
 
@@ -44,6 +63,7 @@ impl Store for Pointed {
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {
+        self.points.reading().await;
         self.store.load(address).await
     }
 
@@ -52,18 +72,22 @@ impl Store for Pointed {
         address: &Address,
         generation: u32,
     ) -> Result<Option<Effect>, StoreError> {
+        self.points.reading().await;
         self.store.load_generation(address, generation).await
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
+        self.points.reading().await;
         self.store.list(query).await
     }
 
     async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {
+        self.points.reading().await;
         self.store.due(after, limit).await
     }
 
     async fn sweepable(&self, limit: usize) -> Result<Vec<Effect>, StoreError> {
+        self.points.reading().await;
         self.store.sweepable(limit).await
     }
 
@@ -89,66 +113,84 @@ impl Store for Pointed {
 }
 
 #[async_trait]
-impl Runs for Pointed {
+impl<P: Around> Runs for Watched<P> {
     async fn run(&self, namespace: &str, id: &str) -> Result<Option<Run>, StoreError> {
+        self.points.reading().await;
         self.store.run(namespace, id).await
     }
 
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
+        self.points.reading().await;
         self.store.journal(run, from, limit).await
     }
 
     async fn last_entry(&self, run: i64) -> Result<Option<Inked>, StoreError> {
+        self.points.reading().await;
         self.store.last_entry(run).await
     }
 
     async fn inbox(&self, run: i64) -> Result<Vec<Delivery>, StoreError> {
+        self.points.reading().await;
         self.store.inbox(run).await
     }
 
     async fn delivery(&self, run: i64, identity: &str) -> Result<Option<Delivery>, StoreError> {
+        self.points.reading().await;
         self.store.delivery(run, identity).await
     }
 
     async fn blob(&self, namespace: &str, digest: &str) -> Result<Option<String>, StoreError> {
+        self.points.reading().await;
         self.store.blob(namespace, digest).await
     }
 
     async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
+        self.points.reading().await;
         self.store.due_runs(lane, limit).await
     }
 
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
+        self.points.reading().await;
         self.store.next_queued(queue).await
     }
 
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
+        self.points.reading().await;
         self.store.list_runs(query).await
     }
 
     async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {
+        self.points.reading().await;
         self.store.sweepable_runs(limit).await
     }
 }
 
 #[async_trait]
-impl Cards for Pointed {
+impl<P: Around> Cards for Watched<P> {
     async fn card(
         &self,
         namespace: &str,
         kind: &str,
         name: &str,
     ) -> Result<Option<Card>, StoreError> {
+        self.points.reading().await;
         self.store.card(namespace, kind, name).await
     }
 
     async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+        self.points.reading().await;
         self.store.cards(query).await
     }
 
     async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {
+        self.points.reading().await;
         self.store.due_cards(kind, limit).await
     }
+}
+
+/// What a batch means in the story of a run, each on its side of the commit.
+pub(crate) fn names(side: &str, batch: &Batch) -> Vec<String> {
+    batch.writes.iter().filter_map(name).map(|name| format!("{side} {name}")).collect()
 }
 
 /// What a write means in the story of a run: `planned ack-mail`, `ack-mail pending`, `finished`.

@@ -114,6 +114,11 @@ impl Sight<'_> {
     }
 
     fn paid_twice(&self) -> Option<Found> {
+        let asked = self.seen.replay_model_calls;
+        if asked > 0 {
+            let text = format!("a replay asked models {asked} times");
+            return Some(bad(Outcome::PaidTwice, text));
+        }
         let (model, extra) = self.paid_again()?;
         if self.is_model_window() {
             return None;

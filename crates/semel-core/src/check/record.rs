@@ -70,7 +70,7 @@ pub struct Request {
     /// The idempotency key that came along.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// How many points the run had passed by then, where that is known.
+    /// How many named points the run had passed by then, where that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_points: Option<usize>,
 }
@@ -164,9 +164,12 @@ pub struct Observation {
     pub objects: BTreeMap<String, u64>,
     #[serde(default)]
     pub model_calls: BTreeMap<String, u64>,
-    /// The run was replayed afterwards, and so many requests came meanwhile. `None`: it was not.
+    /// The run was replayed afterwards, and so many requests came meanwhile, those to models apart.
+    /// `None`: it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay_requests: Option<u64>,
+    #[serde(default)]
+    pub replay_model_calls: u64,
     /// Starts, signals, approvals or callbacks that were repeated and got another answer.
     #[serde(default)]
     pub other_answers: u64,

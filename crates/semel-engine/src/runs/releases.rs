@@ -302,6 +302,21 @@ impl Engine {
         Ok(false)
     }
 
+    /// Leads the code that this process offers through the journal of a run, as a worker does that
+    /// takes it over, and touches nothing. `diverged` says where the two differ.
+    pub async fn replay_run(&self, namespace: &Namespace, id: &str) -> Result<(), Error> {
+        let run = self.run(namespace, id).await?;
+        let lane = run::lane(&run.namespace, &run.workflow);
+        let offer = self.inner.dispatch.offers().into_iter().find(|(at, _)| *at == lane);
+        let nobody = || Error::new(Code::WorkflowUnknown, "no worker here has the code of the run");
+        let (_, offer) = offer.ok_or_else(nobody)?;
+        match self.fits(&run, &offer).await? {
+            Fit::Fits => Ok(()),
+            Fit::NotNow => Err(Error::new(Code::InProgress, "an attempt of the run is under way")),
+            Fit::Differs(why) => Err(Error::new(Code::Diverged, why)),
+        }
+    }
+
     /// Replays a run with other code, touching nothing.
     async fn fits(&self, run: &Run, offer: &Offer) -> Result<Fit, Error> {
         let entries = self.journal(run).await?;

@@ -93,7 +93,7 @@ fn sent_under<'a>(baseline: &'a Baseline, case: &Case) -> Option<&'a str> {
 }
 
 fn replay(seen: &Observation) -> Line {
-    match seen.replay_requests {
+    match seen.replay_requests.map(|calls| calls + seen.replay_model_calls) {
         Some(0) => line("replay", LineState::Yes, "the same receipts, no outside call"),
         Some(calls) => line("replay", LineState::No, format!("{calls} outside calls")),
         None => line("replay", LineState::Silent, "not replayed: the run has not ended"),

@@ -19,29 +19,21 @@ impl Sight<'_> {
     pub(super) fn is_model_window(&self) -> bool {
         match (&self.case.place, self.case.fault) {
             (Place::Send { route, .. }, _) => self.baseline.model_calls.contains_key(route),
-            // What wakes up too late does one more thing before it hears that it is not wanted.
-            (Place::Point(point), Fault::PauseBeyondLease) => {
-                self.is_open_at(point)
-                    || self.point_after(point).is_some_and(|next| self.is_open_at(&next))
-            }
             (Place::Point(point), Fault::Kill | Fault::NewRelease) => {
-                self.is_open_at(point)
-                    || self.case.then.as_ref().is_some_and(|at| self.is_open_at(at))
+                self.is_open_at(point, 0)
+                    || self.case.then.as_ref().is_some_and(|at| self.is_open_at(at, 0))
             }
+            // Whoever stood right before the question asks it when it goes on, and learns only by
+            // its record that somebody else has.
+            (Place::Point(point), Fault::PauseBeyondLease) => self.is_open_at(point, 1),
             (Place::Point(_) | Place::Wait(_) | Place::Run, _) => false,
         }
     }
 
-    fn point_after(&self, point: &str) -> Option<String> {
-        let mut points = self.points().into_iter();
-        points.find(|name| name == point)?;
-        points.next()
-    }
-
-    fn is_open_at(&self, point: &str) -> bool {
+    fn is_open_at(&self, point: &str, earlier: usize) -> bool {
         let points = self.points();
         let Some(at) = points.iter().position(|name| name == point) else { return false };
-        self.windows(&points).any(|(from, to)| (from..=to).contains(&at))
+        self.windows(&points).any(|(from, to)| (from.saturating_sub(earlier)..=to).contains(&at))
     }
 
     /// For each question: the points from there to its record. Of steps that were under way

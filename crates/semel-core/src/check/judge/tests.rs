@@ -151,13 +151,16 @@ fn a_model_is_paid_again_only_between_its_answer_and_the_record() {
     check(&at(Fault::Kill, "before step classify"), again, lost);
     check(&at(Fault::PauseBeyondLease, "before step classify"), again, lost);
     check(&at(Fault::PauseBeyondLease, "after started"), again, lost);
-    check(&at(Fault::PauseBeyondLease, "before started"), again, paid);
     check(&at(Fault::Kill, "after started"), again, paid);
+    check(&at(Fault::PauseBeyondLease, "before started"), again, paid);
     check(&at(Fault::Kill, "after step classify"), again, paid);
     check(&at_send(Fault::CutAfter, 1, MODEL), again, lost);
     check(&at_send(Fault::CutAfter, 2, CRM), again, paid);
     let whole = Case { fault: Fault::Duplicates, place: Place::Run, then: None };
     check(&whole, again, paid);
+    let replayed = |seen: &mut Observation| seen.replay_model_calls = 2;
+    let verdict = check(&whole, replayed, "bad paid_twice: a replay asked models 2 times");
+    assert_eq!(line(&verdict, "replay").0, LineState::No);
 }
 
 #[test]

@@ -160,8 +160,7 @@ def _hang(stage: Stage, case: Case) -> Played:
 
 def _repeat_wait(stage: Stage, case: Case) -> Played:
     said = told_by(stage.live(repeat=case.wait))
-    is_met = any(name == case.wait for _, name in said["answered"])
-    return Played(is_met, said, said["other_answers"])
+    return Played(said["repeated"] > 0, said, said["other_answers"])
 
 
 def _repeat_trigger(stage: Stage, case: Case) -> Played:
@@ -170,7 +169,7 @@ def _repeat_trigger(stage: Stage, case: Case) -> Played:
 
 def _duplicates(stage: Stage, case: Case) -> Played:
     said = told_by(stage.live(starters=DUPLICATES))
-    return Played(True, said, said["other_answers"])
+    return Played(said["starts"] == DUPLICATES, said, said["other_answers"])
 
 
 _PLAYS: dict[str, Callable[[Stage, Case], Played]] = {

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from ._stage import Setting
 from ._target import Missing, Target
 from ._trial import Budget, Trial
 
-OK, FAILED, USAGE, NOT_FOUND = 0, 1, 2, 3
+OK, FAILED, NOT_FOUND, INTERRUPTED = 0, 1, 3, 130
 JOBS_MAX = 8
 
 
@@ -28,9 +29,14 @@ def check(arguments: list[str]) -> int:
     repeats whatever can come twice, and counts what there is at the destinations."""
     parser = _parser()
     options = parser.parse_args(arguments)
+    # Whoever ends it ends everything that it has started, and leaves no files.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         trial = _trial(options, parser)
         report = trial.run()
+    except KeyboardInterrupt:
+        print("error: interrupted; nothing was left behind", file=sys.stderr)
+        return INTERRUPTED
     except Missing as error:
         print(f"error: {error}", file=sys.stderr)
         return NOT_FOUND

@@ -52,6 +52,11 @@ class Driver:
         return self._responder.answered
 
     @property
+    def repeated(self) -> int:
+        """How many answers were given again."""
+        return self._responder.repeated
+
+    @property
     def other_answers(self) -> int:
         """Repeated answers that were not told what the first one was told."""
         return self._responder.other_answers

@@ -108,6 +108,8 @@ def live(life: Life, workflow: Workflow[..., Any]) -> dict[str, Any]:
         "result": answers[0] if answers else None,
         "other_answers": sum(answer != answers[0] for answer in answers) + driver.other_answers,
         "answered": driver.answered,
+        "repeated": driver.repeated,
+        "starts": 1 + len(others),
         "run": run.id,
         "look": driver.look(),
     }

@@ -22,6 +22,7 @@ class Responder:
         self._done: set[tuple[str, str]] = set()
         self.answered: list[list[str]] = []
         self.other_answers = 0
+        self.repeated = 0
 
     def answer(self, seen: dict[str, Any]) -> bool:
         """Answers what is waited for. Says whether there was anything."""
@@ -38,6 +39,7 @@ class Responder:
         self.answered.append(["approval", question.action])
         if self._repeat == question.action:
             # The same click again, and somebody who thinks otherwise: the first one stands.
+            self.repeated += 1
             for again in (self._judge(question, said), self._judge(question, "deny")):
                 self.other_answers += again != first
 
@@ -62,6 +64,7 @@ class Responder:
         handle.signal(name, payload, id=identity)
         self.answered.append(["callback" if is_callback else "signal", said_name])
         if self._repeat == said_name:
+            self.repeated += 1
             self.other_answers += self._is_heard(handle, name, payload, identity)
         return True
 
