@@ -123,7 +123,7 @@ pytest: setup wheel
 	@$(PY_TEST)/bin/python $(PIP_INSTALL) --force-reinstall --no-deps dist/semel-*.whl
 	@$(PY_TEST)/bin/python -m pip check
 	@$(XTASK) postgres -- $(PY_TEST)/bin/python -m pytest --config-file $(PY)/pyproject.toml \
-		--junitxml $(PY_REPORT) $(PYTEST_ARGS) $(PY)/tests
+		--numprocesses 3 --dist worksteal --junitxml $(PY_REPORT) $(PYTEST_ARGS) $(PY)/tests
 
 .PHONY: demo-python
 demo-python: wheel ## kill the triage in Python and count at its destinations

@@ -1,15 +1,19 @@
 //! The command line.
 
+mod proof;
 mod releases;
 mod runs;
 mod schedules;
+mod spec;
 
+pub(crate) use proof::{Proof, ProofCommand, ProofVerify};
 pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
 pub(crate) use runs::{
     RunDecision, RunLs, RunMove, RunShow, RunSkip, RunStart, Runs, SignalCallback, SignalSend,
     Signals,
 };
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
+pub(crate) use spec::{Lint, Spec, Suspects};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -60,16 +64,12 @@ pub(crate) enum Command {
         #[arg(value_name = "FILE")]
         line: Vec<OsString>,
     },
-    /// Find what is not safe to repeat in the source of an application in Python
+    /// Crash a workflow at every point, and count at its destinations: `check app.py:workflow`
     ///
-    /// Runs `python3 -m semel lint` in the place of this process; SEMEL_PYTHON names another
-    /// interpreter. docs/lint.md explains each code.
-    Lint {
-        /// Files such as app.py, or folders, and flags of lint; `app.py --help` lists them
-        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
-        #[arg(value_name = "FILE")]
-        line: Vec<OsString>,
-    },
+    /// Runs `python3 -m semel check` in the place of this process; `check app.py --help` lists its
+    /// flags, and SEMEL_PYTHON names another interpreter.
+    #[command(subcommand, subcommand_value_name = "FILE:WORKFLOW")]
+    Check(Check),
     /// Start runs, follow them, and decide about those that stand still
     #[command(subcommand)]
     Runs(Runs),
@@ -94,15 +94,33 @@ pub(crate) enum Command {
     /// Look at intents that are not effects yet (Postgres)
     #[command(subcommand)]
     Outbox(Outbox),
+    /// Prove what became of an effect or a run: what is proven, on what evidence, and what is not
+    Proof(Proof),
     /// Check every invariant on a live store, read-only
-    Verify,
+    Verify(Verify),
+    /// See what people decided: the audit chain of a namespace
+    #[command(subcommand)]
+    Audit(Audit),
     /// Check the store, the clock and the disk, with a way out for each finding
     Doctor,
     /// Bring the store to the newest format, as opening it to write does; says from which to which
     Migrate,
+    /// Write down what an application declares: seven fields and a checklist for each effect
+    Spec(Spec),
+    /// Find what is not safe to repeat, in the source of an application or in what it declares
+    ///
+    /// Of files in Python `python3 -m semel lint` reads the source, in the place of this process
+    /// (SEMEL_PYTHON names another interpreter); of one in Rust its registry.json is judged.
+    /// docs/lint.md explains each code.
+    Lint(Lint),
     /// Measure the ledger beside the raw limit of this disk
     #[command(subcommand)]
     Bench(Bench),
+    /// Stand in for an HTTP service: counts what arrives, and misbehaves as it is told
+    ///
+    /// Prints its address, and serves until its input is closed, it is told to end, or half an
+    /// hour has passed. docs/double.md shows scripts, faults and the book.
+    Double(crate::commands::double::Options),
     /// Print completions for a shell
     Completions { shell: clap_complete::Shell },
     /// The CRM of the demo and the tests
@@ -126,6 +144,15 @@ pub(crate) enum Command {
     /// One process of a benchmark on Postgres
     #[command(hide = true)]
     BenchPostgres(crate::commands::bench::postgres::WorkerOptions),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Check {
+    /// Repeat a sandbox request, and say which contract its destination really honours
+    Destination(Box<crate::commands::destination::Options>),
+    /// The file and the workflow, and flags of the check
+    #[command(external_subcommand)]
+    Workflow(Vec<OsString>),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -159,6 +186,8 @@ pub(crate) enum Effects {
     Void(Decision),
     /// Take over a home-made dedupe table (CSV or SQLite: workflow, key, status, created_at)
     Import(Import),
+    /// Find wishes that came back under a new key: the same input, or keys of time and chance
+    Suspects(Suspects),
 }
 
 #[derive(Debug, ClapArgs)]
@@ -288,6 +317,33 @@ pub(crate) enum Quarantine {
     Show(QuarantineShow),
     /// End the quarantine: from then on, keys that are unknown are new
     Close(QuarantineClose),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Verify {
+    /// Write the heads of all rows to this file, to be kept elsewhere, when all is well
+    #[arg(long, value_name = "FILE")]
+    pub(crate) export: Option<PathBuf>,
+    /// Hold the store against heads that were exported earlier: finds what was deleted or put back
+    #[arg(long, value_name = "FILE")]
+    pub(crate) against: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// List decisions, the newest first
+    Ls(AuditLs),
+    /// Check that the chains of all namespaces are whole
+    Verify,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct AuditLs {
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+    /// Continue after this number, with older ones
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) after: Option<u64>,
 }
 
 #[derive(Debug, Subcommand)]

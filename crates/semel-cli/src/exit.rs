@@ -31,6 +31,21 @@ impl Failed {
         Failed { exit: USAGE, ..Failed::new(message) }
     }
 
+    /// Nothing was found out; it may be another time.
+    pub(crate) fn later(message: impl Into<String>) -> Failed {
+        Failed { exit: TRY_LATER, ..Failed::new(message) }
+    }
+
+    /// What was asked for is not there.
+    pub(crate) fn not_found(message: impl Into<String>) -> Failed {
+        Failed { exit: NOT_FOUND, ..Failed::new(message) }
+    }
+
+    /// What was found is not what was wanted.
+    pub(crate) fn refused(message: impl Into<String>) -> Failed {
+        Failed { exit: REFUSED, ..Failed::new(message) }
+    }
+
     pub(crate) fn internal(message: impl Into<String>) -> Failed {
         Failed { exit: OUR_FAULT, code: Some(Code::Internal), ..Failed::new(message) }
     }

@@ -8,7 +8,6 @@ mod exit;
 mod mail;
 mod model;
 mod print;
-pub mod rehearsal;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -17,6 +16,7 @@ use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 
 pub use commands::bench::Place as BenchPlace;
+pub use commands::verify::{export_head, problems};
 
 use args::Args;
 use exit::Failed;

@@ -41,6 +41,34 @@ impl Contract {
         }
     }
 
+    /// What happens after a crash between the call and its record, word for word, wherever it is
+    /// printed.
+    pub fn after_crash(&self) -> &'static str {
+        match self {
+            Contract::Transaction => {
+                "a crash cannot come between: either rows and receipt are both there and the \
+                 receipt is returned, or neither is and it runs anew"
+            }
+            Contract::NativeKey { .. } => {
+                "it is sent again at once under the same downstream key, and the destination \
+                 answers with the first object; at the horizon it stops and stays in doubt"
+            }
+            Contract::Conditional => {
+                "it is sent again under the same id or version guard, and an answer \"exists\" is \
+                 read back before it counts"
+            }
+            Contract::Probe { .. } => {
+                "nothing is sent before the settle window is over; then the destination is asked \
+                 for our reference: what is found is the receipt, what is absent is sent again"
+            }
+            Contract::AtMostOnce => {
+                "nothing is sent again; it is in doubt, listed and alarmed, until a named person \
+                 decides or late evidence arrives"
+            }
+            Contract::Harmless => "it is sent again at once; the destination may see it twice",
+        }
+    }
+
     /// Whether two contracts promise the same, whatever their times.
     pub fn same_kind(&self, other: &Contract) -> bool {
         self.name() == other.name()

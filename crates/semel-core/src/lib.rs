@@ -4,25 +4,32 @@
 //! passed in. So every rule can be tested as a table, and two stores cannot disagree on one.
 
 pub mod key;
+pub mod looks;
 pub mod recipes;
 
 pub mod canonical;
 pub mod derive;
 pub mod fingerprint;
 pub mod json;
+pub mod seal;
 
+pub mod claim;
 pub mod contract;
 pub mod cron;
 pub mod retry;
 pub mod time;
 
+pub mod audit;
+pub mod check;
 pub mod effect;
 pub mod entity;
 pub mod gate;
 pub mod journal;
 pub mod notice;
+pub mod proof;
 pub mod record;
 pub mod release;
+pub mod repeats;
 pub mod run;
 pub mod schedule;
 pub mod verify;
@@ -30,6 +37,11 @@ pub mod wire;
 pub mod wire_release;
 pub mod wire_run;
 pub mod wire_schedule;
+
+pub mod declare;
+pub mod lint;
+pub mod spec;
+pub mod suspects;
 
 pub mod code;
 pub mod limits;

@@ -94,11 +94,25 @@ pub const TICKS_SEEN_MAX: usize = 10_080;
 /// How late a tick may be that is not to be caught up: the shortest time between two ticks.
 pub const TICK_LATE_MS_MAX: i64 = 60_000;
 
+/// Subjects whose repeats are counted in memory before they are written: beyond it they are written
+/// at once, and beyond twice as many a count is left out. A count is a lower bound.
+pub const REPEATS_SUBJECTS_MAX: usize = 1_024;
+/// After how long it is asked whether the subject of a count of repeats is still there.
+pub const REPEATS_MS: u64 = WINDOW_MS;
+
 /// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
 pub const COMMIT_TRIES_MAX: usize = 64;
 /// How long work in memory waits for a store that is away, instead of being done again by somebody
 /// else: longer than a restart, a failover or a full disk that somebody is called for.
 pub const OUTAGE_MS_MAX: u64 = 15 * 60_000;
+/// Declarations of one registry: more effects than any application has, and few enough to read.
+pub const DECLARATIONS_MAX: usize = 2_000;
+/// Runs and calls that an observer remembers to compare the next with: some megabytes.
+pub const OBSERVED_MAX: usize = 2_000;
+/// Rows that one look for suspects reads: some minutes of reading beside everybody else's.
+pub const SUSPECT_ROWS_MAX: usize = 1_000_000;
+/// Inputs that one look for suspects remembers: about a hundred megabytes.
+pub const SUSPECT_INPUTS_MAX: usize = 200_000;
 /// Rows of one page of a listing.
 pub const PAGE_ROWS_MAX: usize = 1_000;
 /// Rows that one turn of the sweeper or the job touches: short commits, so callers get through.

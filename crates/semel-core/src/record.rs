@@ -86,6 +86,10 @@ pub struct Plan {
     pub fingerprint: Fingerprint,
     pub downstream_key: String,
     pub terms: Terms,
+    /// How the author says that the key is made, such as `{request_id}`. For people: no rule reads
+    /// it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived: Option<String>,
 }
 
 /// The declared contract and times of an effect.

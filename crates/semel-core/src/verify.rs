@@ -1,6 +1,7 @@
 //! The invariants of one effect and of one run, as checks over their records. `semel verify` runs
 //! them on a live store, the tests after every step of every simulation.
 
+pub mod head;
 mod wakers;
 
 pub use wakers::{Waker, check_entity, check_gate, check_wait};

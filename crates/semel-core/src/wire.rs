@@ -289,17 +289,23 @@ fn by_name(end: &End) -> &'static str {
     }
 }
 
+impl Verdict {
+    /// The verdict's name, as it is written everywhere.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Done => "done",
+            Verdict::Failed => "failed",
+            Verdict::Retry => "retry",
+            Verdict::Void => "void",
+            Verdict::Supersede => "supersede",
+            Verdict::Import => "import",
+        }
+    }
+}
+
 fn decision_view(decision: &Decision) -> DecisionView {
-    let verdict = match decision.verdict {
-        Verdict::Done => "done",
-        Verdict::Failed => "failed",
-        Verdict::Retry => "retry",
-        Verdict::Void => "void",
-        Verdict::Supersede => "supersede",
-        Verdict::Import => "import",
-    };
     DecisionView {
-        verdict,
+        verdict: decision.verdict.as_str(),
         actor: decision.actor.clone(),
         reason: decision.reason.clone(),
         at: rfc3339(decision.at),

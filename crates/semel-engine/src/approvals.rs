@@ -1,15 +1,17 @@
 //! What people decide before anything is sent, and what waits for them.
 
+use semel_core::audit::Deed;
 use semel_core::code::Code;
 use semel_core::effect::approve::{self, Judged};
 use semel_core::effect::{Person, Refusal};
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::{Answer, Effect, Judgement};
+use semel_core::repeats::{Door, Subject};
 use semel_store::{Page, Query};
 
 use crate::commit::Stopped;
-use crate::{Engine, Error};
+use crate::{Engine, Error, audit};
 
 /// The answer that stands.
 #[derive(Clone, Debug)]
@@ -37,8 +39,24 @@ impl Engine {
             let effect = stored.ok_or(Refusal::NotFound)?;
             let judged = approve::judge(&effect, person, answer, digest, &ground.now)?;
             let Judged { effect: next, judgement, is_new } = judged;
-            let Some(next) = next else { return Ok(Decided { effect, judgement, is_new }) };
-            match self.write(&next, &ground).await {
+            let Some(next) = next else {
+                if !is_new {
+                    self.note_repeat(Subject::Effect(address.clone()), Door::Approval);
+                }
+                return Ok(Decided { effect, judgement, is_new });
+            };
+            let entry = match audit::verb_of_answer(judgement.answer).filter(|_| is_new) {
+                Some(verb) => {
+                    let detail = Some(digest.to_owned());
+                    let version = Some(effect.version);
+                    let deed = audit::on_effect(&effect, person, verb);
+                    let deed = Deed { detail, version, ..deed };
+                    let namespace = address.namespace.as_str();
+                    Some(self.audited(namespace, &deed, ground.now.wall).await?)
+                }
+                None => None,
+            };
+            match self.write_with(&next, &ground, entry).await {
                 Ok(()) => return Ok(Decided { effect: next, judgement, is_new }),
                 Err(Stopped::Stale(current)) => stored = current.map(|effect| *effect),
                 Err(Stopped::Error(error)) => return Err(error),

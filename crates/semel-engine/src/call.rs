@@ -20,6 +20,7 @@ use semel_core::json::Json;
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::{Contract, Effect, Kind, Named, Outcome};
+use semel_core::repeats::{Door, Subject};
 use semel_core::retry::Retry;
 use semel_core::time::{Moment, Steady};
 use semel_store::Write;
@@ -45,6 +46,8 @@ pub struct Call {
     pub approval: Option<Ask>,
     /// The effect that this one takes back.
     pub undoes: Option<Named>,
+    /// How the author says that the key is made, for whoever asks for a proof.
+    pub derived: Option<String>,
     /// How many sends of the action there may be in a time, over all processes.
     pub rate: Option<Rate>,
     /// Where it is called in a run: nothing is begun once another worker has that.
@@ -126,6 +129,11 @@ impl Intent {
         is_same
     }
 
+    /// Whether the code has read the key for the provider in this attempt.
+    pub fn has_used_key(&self) -> bool {
+        self.key_used.load(Ordering::Relaxed)
+    }
+
     /// The input to send: the first one of this intent, whatever this caller brought.
     pub fn input(&self) -> &Json {
         &self.permit.input
@@ -150,6 +158,14 @@ impl Intent {
     /// The fence of this attempt.
     pub fn fence(&self) -> u64 {
         self.permit.fence
+    }
+}
+
+/// Whether somebody was told what had become of the effect before.
+pub(crate) fn is_repeat(told: &Result<(Json, bool), Error>) -> bool {
+    match told {
+        Ok((_, was_there)) => *was_there,
+        Err(error) => error.code() == Code::Undone,
     }
 }
 
@@ -178,7 +194,12 @@ impl Engine {
     /// Performs an effect once, or returns what became of it before. Dropping the future detaches
     /// from the attempt and never cuts it.
     pub async fn call(&self, call: Call, doer: Arc<Doer>) -> Result<Json, Error> {
-        self.call_telling(call, doer).await.map(|(receipt, _)| receipt)
+        let address = call.address.clone();
+        let told = self.call_telling(call, doer).await;
+        if is_repeat(&told) {
+            self.note_repeat(Subject::Effect(address), Door::Call);
+        }
+        told.map(|(receipt, _)| receipt)
     }
 
     /// Like [`Engine::call`]; also tells whether the receipt was there before.
@@ -446,6 +467,7 @@ impl Call {
             run: self.run.clone(),
             approval: self.approval.clone(),
             undoes: self.undoes.clone(),
+            derived: self.derived.clone(),
         }
     }
 }

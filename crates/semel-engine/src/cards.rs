@@ -1,10 +1,11 @@
 //! Cards: small records that runs share. A rule decides on the record; the card carries it to the
 //! store and back, guarded by its version.
 
+use semel_core::audit::Deed;
 use semel_core::code::Code;
 use semel_core::limits;
 use semel_core::time::Wall;
-use semel_store::{Card, StoreError, Write};
+use semel_store::{Batch, Card, StoreError, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -59,10 +60,26 @@ impl Engine {
         (namespace, kind, name): (&str, &'static str, &str),
         rule: impl Fn(&T) -> Result<Option<T>, Error>,
     ) -> Result<T, Error> {
+        self.change_card_as((namespace, kind, name), None, rule).await
+    }
+
+    /// The same by a person, whose word goes into the audit chain.
+    pub(crate) async fn change_card_as<T: DeserializeOwned + Serialize + Default>(
+        &self,
+        (namespace, kind, name): (&str, &'static str, &str),
+        deed: Option<&Deed>,
+        rule: impl Fn(&T) -> Result<Option<T>, Error>,
+    ) -> Result<T, Error> {
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let kept = self.kept::<T>(namespace, kind, name).await?;
             let Some(next) = rule(&kept.content)? else { return Ok(kept.content) };
-            match self.commit(kept.write(&next, None).into()).await {
+            let mut writes = vec![kept.write(&next, None)];
+            if let Some(deed) = deed {
+                let deed = Deed { version: Some(kept.version), ..deed.clone() };
+                let at = self.store().ground().now.wall;
+                writes.push(self.audited(namespace, &deed, at).await?);
+            }
+            match self.commit(Batch { writes: writes.into() }).await {
                 Ok(()) => return Ok(next),
                 Err(Stopped::Stale(_)) => {}
                 Err(Stopped::Error(error)) => return Err(error),

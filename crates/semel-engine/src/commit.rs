@@ -37,7 +37,17 @@ impl Engine {
     /// Writes one effect and tells those who wait for it. Runs that do are woken by the same
     /// commit.
     pub(crate) async fn write(&self, effect: &Effect, ground: &Ground) -> Result<(), Stopped> {
-        if effect.waiters.is_empty() {
+        self.write_with(effect, ground, None).await
+    }
+
+    /// Like [`Engine::write`], with the entry that says who decided it.
+    pub(crate) async fn write_with(
+        &self,
+        effect: &Effect,
+        ground: &Ground,
+        entry: Option<Write>,
+    ) -> Result<(), Stopped> {
+        if effect.waiters.is_empty() && entry.is_none() {
             self.commit(Write::effect(effect, &ground.now).into()).await?;
             self.inner.flights.publish(effect);
             return Ok(());
@@ -51,6 +61,7 @@ impl Engine {
         };
         let mut writes = vec![Write::effect(&effect, &ground.now)];
         writes.extend(waiters.iter().map(wake));
+        writes.extend(entry);
         self.commit(Batch { writes: writes.into() }).await?;
         self.inner.flights.publish(&effect);
         waiters.iter().for_each(|id| self.touched(id));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use semel_core::audit::Verb;
 use semel_core::code::Code;
 use semel_core::effect::{
     self, Abort, Begin, Decision, Ground, Imported, Permit, Person, Refusal, Resolution, Settle,
@@ -18,7 +19,7 @@ use crate::call::Guard;
 use crate::commit::{Fate, Stopped};
 use crate::flights::Seat;
 use crate::recall::{Recall, Returns};
-use crate::{Engine, Error};
+use crate::{Engine, Error, audit};
 
 /// What `begin` answers.
 #[derive(Clone, Debug)]
@@ -314,7 +315,8 @@ impl Engine {
         person: &Person,
         resolution: &Resolution,
     ) -> Result<Effect, Error> {
-        self.change(address, |effect, ground| {
+        let verb = audit::verb_of_resolution(resolution);
+        self.decide(address, person, verb, |effect, ground| {
             let effect = self.judged(effect.clone(), &ground.now);
             Ok(effect::resolve(&effect, person, resolution, &ground.now)?)
         })
@@ -323,7 +325,9 @@ impl Engine {
 
     /// Cancels an effect before any send.
     pub async fn void(&self, address: &Address, person: &Person) -> Result<Effect, Error> {
-        self.change(address, |effect, ground| Ok(effect::void(effect, person, &ground.now)?)).await
+        let rule =
+            |effect: &Effect, ground: &Ground| Ok(effect::void(effect, person, &ground.now)?);
+        self.decide(address, person, Verb::Void, rule).await
     }
 
     /// Opens the next generation of an effect: it may be done once more.
@@ -332,8 +336,11 @@ impl Engine {
             let ground = self.store().ground();
             let stored = self.store().load(address).await?.ok_or(Refusal::NotFound)?;
             let (old, new) = effect::supersede(&stored, person, &ground.now)?;
-            let writes = [&old, &new].map(|effect| Write::effect(effect, &ground.now));
-            match self.commit(Batch { writes: writes.into() }).await {
+            let deed = audit::on_effect(&stored, person, Verb::Supersede);
+            let namespace = address.namespace.as_str();
+            let entry = self.audited(namespace, &deed, ground.now.wall).await?;
+            let [old, next] = [&old, &new].map(|effect| Write::effect(effect, &ground.now));
+            match self.commit(Batch { writes: [old, next, entry].into() }).await {
                 Ok(()) => {
                     self.inner.flights.publish(&new);
                     return Ok(new);
@@ -382,14 +389,42 @@ impl Engine {
     pub(crate) async fn change(
         &self,
         address: &Address,
-        decide: impl Fn(&Effect, &Ground) -> Result<Effect, Error>,
+        rule: impl Fn(&Effect, &Ground) -> Result<Effect, Error>,
+    ) -> Result<Effect, Error> {
+        self.change_as(address, None, rule).await
+    }
+
+    /// The same by a person, whose word goes into the audit chain.
+    async fn decide(
+        &self,
+        address: &Address,
+        person: &Person,
+        verb: Verb,
+        rule: impl Fn(&Effect, &Ground) -> Result<Effect, Error>,
+    ) -> Result<Effect, Error> {
+        self.change_as(address, Some((person, verb)), rule).await
+    }
+
+    async fn change_as(
+        &self,
+        address: &Address,
+        by: Option<(&Person, Verb)>,
+        rule: impl Fn(&Effect, &Ground) -> Result<Effect, Error>,
     ) -> Result<Effect, Error> {
         let mut stored = self.store().load(address).await?;
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let ground = self.store().ground();
             let effect = stored.ok_or(Refusal::NotFound)?;
-            let next = decide(&effect, &ground)?;
-            match self.write(&next, &ground).await {
+            let next = rule(&effect, &ground)?;
+            let entry = match by {
+                Some((person, verb)) => {
+                    let deed = audit::on_effect(&effect, person, verb);
+                    let namespace = address.namespace.as_str();
+                    Some(self.audited(namespace, &deed, ground.now.wall).await?)
+                }
+                None => None,
+            };
+            match self.write_with(&next, &ground, entry).await {
                 Ok(()) => return Ok(next),
                 Err(Stopped::Stale(current)) => stored = current.map(|effect| *effect),
                 Err(Stopped::Error(error)) => return Err(error),

@@ -76,6 +76,7 @@ impl Engine {
         self.close_dead_sessions().await?;
         let mut cursor = None;
         self.look_at_due(&mut cursor, Reach::End).await?;
+        self.write_repeats().await;
         self.sweep().await.map(|_| ())
     }
 
@@ -170,13 +171,14 @@ impl Engine {
             run: effect.run,
             approval: None,
             undoes: effect.undoes,
+            derived: None,
             rate: None,
             guard: None,
         };
         let engine = self.clone();
         tokio::spawn(async move {
             let address = call.address.clone();
-            if let Err(error) = engine.call(call, handler.doer.clone()).await {
+            if let Err(error) = engine.call_telling(call, handler.doer.clone()).await {
                 tracing::warn!(effect = %address, %error, "the handler did not settle the effect");
             }
             let mut attended = lock(&engine.inner.attended);
@@ -226,6 +228,7 @@ impl Engine {
     /// Removes what is past its retention, a bounded batch at a time. Returns how many rows.
     pub async fn sweep(&self) -> Result<usize, Error> {
         let mut swept = self.sweep_runs().await? + self.sweep_callbacks().await?;
+        swept += self.sweep_repeats().await?;
         loop {
             let due = self.store().sweepable(limits::SWEEP_ROWS_MAX).await?;
             let changes = join_all(due.iter().map(|effect| self.sweep_one(effect))).await;
@@ -305,6 +308,7 @@ impl Engine {
         // Whatever is wrong with the outbox or a schedule is no reason to leave lapses unseen.
         self.heard(self.forward().await.map(|_| ()));
         self.heard(self.announce().await);
+        self.write_repeats().await;
         if turns.is_multiple_of(MOVE_EVERY) {
             self.heard(self.move_abandoned().await.map(|_| ()));
         }

@@ -6,6 +6,7 @@
 //! truth, and the rule decides again.
 
 mod approvals;
+mod audit;
 mod call;
 mod cards;
 mod chance;
@@ -16,13 +17,16 @@ mod flights;
 mod job;
 mod notify;
 mod outbox;
+mod proof;
 mod rates;
 mod recall;
+mod repeats;
 mod runs;
 mod schedules;
 mod transaction;
 
 pub use approvals::Decided;
+pub use audit::AuditPage;
 pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
@@ -45,6 +49,7 @@ use tokio::sync::Notify;
 
 use chance::Chance;
 use flights::Flights;
+use repeats::Counting;
 use runs::{Dispatch, Known};
 
 /// The engine on one store, in this process. Cheap to clone.
@@ -82,6 +87,7 @@ struct Inner {
     freed: Arc<Notify>,
     dispatch: Arc<Dispatch>,
     releases: Known,
+    repeats: Counting,
 }
 
 /// A store that is a database in which user code may have rows, too.
@@ -130,6 +136,7 @@ impl Engine {
             freed: Arc::default(),
             dispatch: Arc::default(),
             releases: Known::default(),
+            repeats: Counting::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
     }

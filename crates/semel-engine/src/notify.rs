@@ -113,6 +113,7 @@ impl Engine {
             run: None,
             approval: None,
             undoes: None,
+            derived: None,
         };
         let ground = self.store().ground();
         let Intended::Planned(effect) = effect::intend(None, &ask, &ground)? else {

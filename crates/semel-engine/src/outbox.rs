@@ -10,6 +10,7 @@ use semel_core::fingerprint::Rule;
 use semel_core::json::Json;
 use semel_core::key::{Action, Address, Namespace};
 use semel_core::record::{Contract, Effect};
+use semel_core::repeats::{Door, Subject};
 use semel_store::postgres::{OutboxRow, Verdict};
 
 use crate::{Engine, Error, Handler, Own};
@@ -37,6 +38,9 @@ impl Engine {
                 tracing::warn!(count = forwarded.refused, "intents stay in the outbox, refused");
             }
             forwarded.planned.iter().for_each(|effect| self.inner.flights.publish(effect));
+            for address in forwarded.same {
+                self.note_repeat(Subject::Effect(address), Door::Outbox);
+            }
             if !forwarded.is_full {
                 break;
             }
@@ -82,6 +86,7 @@ fn judge(
         run: None,
         approval: None,
         undoes: None,
+        derived: None,
     };
     match effect::intend(stored, &ask, ground) {
         Ok(Intended::Planned(effect)) => Verdict::Plan(effect),

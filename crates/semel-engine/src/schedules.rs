@@ -4,12 +4,14 @@
 //! attaches to the first.
 
 use futures_util::future::join_all;
+use semel_core::audit::{Deed, Verb};
 use semel_core::code::Code;
 use semel_core::key::{Action, Namespace};
 use semel_core::limits;
+use semel_core::repeats::Door;
 use semel_core::schedule::{self, CARD, Change, Content, Refusal, Schedule, decide};
 use semel_core::time::{Moment, Wall};
-use semel_store::{Card, CardQuery, StoreError, Write};
+use semel_store::{Batch, Card, CardQuery, StoreError, Write};
 
 use crate::commit::Stopped;
 use crate::{Engine, Error, Start};
@@ -43,7 +45,8 @@ impl Engine {
         content: Content,
     ) -> Result<(Scheduled, bool), Error> {
         let content = schedule::check(name, content)?;
-        self.change_schedule(namespace, name, |before, now| {
+        let deed = self.on_schedule(name, Verb::PutSchedule, None);
+        self.change_schedule(namespace, name, &deed, |before, now| {
             Ok(schedule::put(before, &content, now))
         })
         .await
@@ -57,7 +60,8 @@ impl Engine {
         actor: &str,
         reason: &str,
     ) -> Result<Scheduled, Error> {
-        let changed = self.change_schedule(namespace, name, |before, now| {
+        let deed = self.on_schedule(name, Verb::PauseSchedule, Some((actor, reason)));
+        let changed = self.change_schedule(namespace, name, &deed, |before, now| {
             schedule::pause(before.ok_or(Refusal::NotFound)?, actor, reason, now)
         });
         changed.await.map(|(scheduled, _)| scheduled)
@@ -69,7 +73,8 @@ impl Engine {
         namespace: &Namespace,
         name: &str,
     ) -> Result<Scheduled, Error> {
-        let changed = self.change_schedule(namespace, name, |before, now| {
+        let deed = self.on_schedule(name, Verb::ResumeSchedule, None);
+        let changed = self.change_schedule(namespace, name, &deed, |before, now| {
             schedule::resume(before.ok_or(Refusal::NotFound)?, now)
         });
         changed.await.map(|(scheduled, _)| scheduled)
@@ -77,7 +82,8 @@ impl Engine {
 
     /// Removes a schedule. Its runs stay.
     pub async fn remove_schedule(&self, namespace: &Namespace, name: &str) -> Result<(), Error> {
-        let changed = self.change_schedule(namespace, name, |before, now| {
+        let deed = self.on_schedule(name, Verb::RemoveSchedule, None);
+        let changed = self.change_schedule(namespace, name, &deed, |before, now| {
             schedule::remove(before.ok_or(Refusal::NotFound)?, now)
         });
         changed.await.map(|_| ())
@@ -216,7 +222,7 @@ impl Engine {
             release: None,
             parent: None,
         };
-        match self.start_run(ask).await {
+        match self.start_run_by(ask, Door::Schedule).await {
             Ok(_) => Ok(schedule::Start { tick, refused: None }),
             Err(error) if schedule::is_tried_again(error.code()) => Err(error),
             Err(error) => {
@@ -240,6 +246,7 @@ impl Engine {
         &self,
         namespace: &Namespace,
         name: &str,
+        deed: &Deed,
         rule: impl Fn(Option<&Schedule>, &Moment) -> Result<Change, Refusal>,
     ) -> Result<(Scheduled, bool), Error> {
         let mut tries = 0;
@@ -266,7 +273,10 @@ impl Engine {
                 }
             };
             let due = schedule::due_of(&next.schedule)?;
-            match self.write_schedule(&next, due).await {
+            let deed = Deed { version: Some(next.version - 1), ..deed.clone() };
+            let entry = self.audited(namespace.as_str(), &deed, now.wall).await?;
+            let writes = [schedule_card(&next, due), entry].into();
+            match self.commit(Batch { writes }).await {
                 Ok(()) => return Ok((next, true)),
                 Err(Stopped::Stale(_)) => tries += 1,
                 Err(Stopped::Error(error)) => return Err(error),
@@ -276,16 +286,32 @@ impl Engine {
     }
 
     async fn write_schedule(&self, next: &Scheduled, due: Option<Wall>) -> Result<(), Stopped> {
-        let card = Card {
-            namespace: next.namespace.as_str().to_owned(),
-            kind: CARD.to_owned(),
-            name: next.name.clone(),
-            version: next.version,
-            due,
-            record: schedule::encode(&next.schedule),
-        };
-        self.commit(Write::Card(card).into()).await
+        self.commit(schedule_card(next, due).into()).await
     }
+
+    /// Where no person is named, the process that asked for it is.
+    fn on_schedule(&self, name: &str, verb: Verb, by: Option<(&str, &str)>) -> Deed {
+        let (actor, reason) = by.unwrap_or((self.inner.worker.as_str(), ""));
+        Deed {
+            actor: actor.to_owned(),
+            verb,
+            subject: format!("schedule {name}"),
+            reason: reason.to_owned(),
+            version: None,
+            detail: None,
+        }
+    }
+}
+
+fn schedule_card(next: &Scheduled, due: Option<Wall>) -> Write {
+    Write::Card(Card {
+        namespace: next.namespace.as_str().to_owned(),
+        kind: CARD.to_owned(),
+        name: next.name.clone(),
+        version: next.version,
+        due,
+        record: schedule::encode(&next.schedule),
+    })
 }
 
 fn read(card: &Card) -> Result<Scheduled, Error> {

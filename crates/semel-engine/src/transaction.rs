@@ -6,11 +6,14 @@ use rusqlite::Connection;
 use semel_core::code::Code;
 use semel_core::effect::{self, Begin, Decision, Ground, Permit, Refusal, Why};
 use semel_core::json::Json;
+use semel_core::key::Address;
 use semel_core::record::{Contract, Effect};
+use semel_core::repeats::{Door, Subject};
 use semel_store::postgres::{Outcome, Postgres, Ruling, Wire};
 use semel_store::sqlite::{Sqlite, TransactionError, Work};
 use tokio_postgres::Transaction;
 
+use crate::call::is_repeat;
 use crate::{Engine, Error, Own, lock};
 
 /// What a repeat is told: the receipt, or why there is none.
@@ -44,9 +47,9 @@ impl Engine {
                 }
             }
         });
-        sqlite.transaction(address, work).await?;
+        sqlite.transaction(address.clone(), work).await?;
         let outcome = lock(&outcome).take();
-        self.told(outcome.expect("a transaction that ended has an outcome"))
+        self.told(&address, outcome.expect("a transaction that ended has an outcome"))
     }
 
     /// Runs `work` on the ledger's own Postgres, in a transaction of its own. Dropping this future
@@ -58,7 +61,7 @@ impl Engine {
         let postgres = self.postgres()?;
         let ask = self.prepared(ask);
         let rule = |stored: Option<&Effect>, ground: &Ground| rule(stored, &ask, ground);
-        self.told(postgres.transaction(&ask.address, rule, work).await?)
+        self.told(&ask.address, postgres.transaction(&ask.address, rule, work).await?)
     }
 
     /// Runs `work` within a transaction of the user's own, on the ledger's database. The user
@@ -79,7 +82,7 @@ impl Engine {
         match postgres.within(wire, &ask.address, rule, work).await? {
             // Nobody is told before the user has committed.
             Outcome::Done(receipt, _) => Ok(receipt),
-            Outcome::Answer(answer) => answer,
+            Outcome::Answer(answer) => self.answered(&ask.address, answer),
         }
     }
 
@@ -89,14 +92,22 @@ impl Engine {
         ask
     }
 
-    fn told(&self, outcome: Outcome<Answer>) -> Answer {
+    fn told(&self, address: &Address, outcome: Outcome<Answer>) -> Answer {
         match outcome {
             Outcome::Done(receipt, done) => {
                 self.inner.flights.publish(&done);
                 Ok(receipt)
             }
-            Outcome::Answer(answer) => answer,
+            Outcome::Answer(answer) => self.answered(address, answer),
         }
+    }
+
+    /// Nothing was run: whoever asks is told what was done before.
+    fn answered(&self, address: &Address, answer: Answer) -> Answer {
+        if is_repeat(&answer.clone().map(|receipt| (receipt, true))) {
+            self.note_repeat(Subject::Effect(address.clone()), Door::Call);
+        }
+        answer
     }
 
     fn sqlite(&self) -> Result<Arc<Sqlite>, Error> {

@@ -191,6 +191,19 @@ impl App {
         })
     }
 
+    /// Proves what became of an effect; tells the proof as JSON, or nothing where there is none.
+    fn proof(&self, inbox: &Inbox, token: u64, action: &str, key: Vec<String>) -> PyResult<Asked> {
+        let semel = self.semel()?.clone();
+        let (action, key) = (action.to_owned(), convert::key(&key)?);
+        inbox.ask(token, async move {
+            match semel.proof(&action, key).await {
+                Ok(proof) => Ok(Told::Text(proof.json())),
+                Err(error) if error.code() == Code::NotFound => Ok(Told::Nothing),
+                Err(error) => Err(error),
+            }
+        })
+    }
+
     /// Settles a doubt by a person's word: `done` with a receipt, `retry` or `failed`.
     #[expect(clippy::too_many_arguments, reason = "a decision has that many parts")]
     fn resolve(
@@ -355,6 +368,11 @@ impl App {
             engine.drain(patience_ms).await;
             Ok(Told::Nothing)
         })
+    }
+
+    /// Tells everything that the store of a rehearsal holds, as JSON.
+    fn look(&self, inbox: &Inbox, token: u64) -> PyResult<Asked> {
+        inbox.ask(token, crate::check::look(self.semel()?))
     }
 
     /// How many runs this process advances right now.

@@ -40,6 +40,18 @@ impl Again {
             },
         }
     }
+
+    /// How many tries in all, the first included.
+    #[getter]
+    fn attempts(&self) -> u32 {
+        self.retry.attempts_max
+    }
+
+    /// No try starts later than this after the first.
+    #[getter]
+    fn total_ms(&self) -> u64 {
+        self.retry.total_ms
+    }
 }
 
 /// An effect as its author declared it.
@@ -54,6 +66,8 @@ pub(crate) struct Declaration {
     pub(crate) goes_on: bool,
     hold_ms: u64,
     rate: Option<Rate>,
+    /// How the key is made, as its author wrote it.
+    derived: Option<String>,
 }
 
 #[pymethods]
@@ -63,7 +77,7 @@ impl Declaration {
     #[pyo3(signature = (
         action, *, again, can_abort, goes_on=false, contract=None, retention_ms=None,
         look_first=false, members=None, lease_ms=None, deadline_ms=None, settle_ms=None,
-        window_ms=None, hold_ms=None, rate=None,
+        window_ms=None, hold_ms=None, rate=None, derived=None,
     ))]
     #[expect(clippy::too_many_arguments, reason = "an effect has that many terms")]
     fn new(
@@ -81,6 +95,7 @@ impl Declaration {
         window_ms: Option<u64>,
         hold_ms: Option<u64>,
         rate: Option<(u32, u64)>,
+        derived: Option<String>,
     ) -> PyResult<Declaration> {
         let contract = contract.map(|name| match (name, retention_ms) {
             ("native_key", Some(retention_ms)) => Contract::NativeKey { retention_ms },
@@ -114,6 +129,7 @@ impl Declaration {
             goes_on,
             hold_ms: hold_ms.unwrap_or(limits::HOLD_MS),
             rate,
+            derived,
         })
     }
 
@@ -143,6 +159,7 @@ impl Declaration {
             run: None,
             approval: None,
             undoes: None,
+            derived: self.derived.clone(),
             rate: self.rate,
             guard: None,
         })

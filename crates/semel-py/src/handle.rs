@@ -58,6 +58,11 @@ impl Handle {
         })
     }
 
+    /// Proves what became of the run; tells the proof, as JSON.
+    fn proof(&self, inbox: &Inbox, token: u64) -> PyResult<Asked> {
+        self.ask(inbox, token, |run| async move { Ok(Told::Text(run.proof().await?.json())) })
+    }
+
     /// Sends a signal; tells whether it had been delivered before.
     fn signal(
         &self,

@@ -182,5 +182,6 @@ pub(crate) fn begin(call: Call) -> Begin {
         run: call.run,
         approval: None,
         undoes: None,
+        derived: call.derived,
     }
 }

@@ -88,7 +88,7 @@ def test_what_never_left_this_machine_was_not_applied(client: str) -> None:
     assert verdict(unresolved) == "not applied"
 
 
-@pytest.mark.parametrize("client", CLIENTS.keys() - {"urllib"})
+@pytest.mark.parametrize("client", sorted(CLIENTS.keys() - {"urllib"}))
 def test_a_connect_that_timed_out_was_not_applied(client: str) -> None:
     assert at_full_backlog(CLIENTS[client]) == "not applied"
 
@@ -97,7 +97,7 @@ def test_urllib_does_not_say_which_timeout_it_was() -> None:
     assert at_full_backlog(with_urllib) == "unknown"
 
 
-@pytest.mark.parametrize("client", CLIENTS.keys() - {"urllib"})
+@pytest.mark.parametrize("client", sorted(CLIENTS.keys() - {"urllib"}))
 def test_a_url_that_is_none_was_not_applied(client: str) -> None:
     assert verdict(happened(lambda: CLIENTS[client]("nowhere"))) == "not applied"
 

@@ -9,6 +9,8 @@ use tokio::sync::watch;
 #[derive(Clone, Debug)]
 pub enum Clock {
     Real,
+    /// Real time that a rehearsal may push ahead. Postgres goes by its own clock all the same.
+    Ahead(Arc<AheadClock>),
     Manual(Arc<ManualClock>),
 }
 
@@ -22,7 +24,8 @@ pub(crate) struct Reading {
 impl Clock {
     pub(crate) fn read(&self) -> Reading {
         match self {
-            Clock::Real => Reading { wall_ms: real_wall_ms(), boot_ms: real_boot_ms() },
+            Clock::Real => real(),
+            Clock::Ahead(clock) => clock.read(),
             Clock::Manual(clock) => clock.read(),
         }
     }
@@ -31,9 +34,11 @@ impl Clock {
     pub(crate) fn boot_id(&self) -> String {
         match self {
             // Without it two boots cannot be told apart, so each opening counts as a new one.
-            Clock::Real => std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
-                .map(|id| id.trim().to_owned())
-                .unwrap_or_else(|_| format!("unknown since {}", real_wall_ms())),
+            Clock::Real | Clock::Ahead(_) => {
+                std::fs::read_to_string("/proc/sys/kernel/random/boot_id")
+                    .map(|id| id.trim().to_owned())
+                    .unwrap_or_else(|_| format!("unknown since {}", real_wall_ms()))
+            }
             Clock::Manual(clock) => lock(&clock.boot_id).clone(),
         }
     }
@@ -42,7 +47,46 @@ impl Clock {
     pub async fn sleep_ms(&self, ms: u64) {
         match self {
             Clock::Real => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Clock::Ahead(clock) => clock.sleep_ms(ms).await,
             Clock::Manual(clock) => clock.sleep_ms(ms).await,
+        }
+    }
+}
+
+/// A clock that goes as the real one does, and so much ahead of it.
+#[derive(Debug)]
+pub struct AheadClock {
+    ahead_ms: watch::Sender<i64>,
+}
+
+impl AheadClock {
+    pub fn new(ahead_ms: u64) -> Arc<AheadClock> {
+        let (clock, _) = watch::channel(0);
+        let clock = AheadClock { ahead_ms: clock };
+        clock.push_ms(ahead_ms);
+        Arc::new(clock)
+    }
+
+    /// Both clocks go forward at once; whoever sleeps until then wakes up.
+    pub fn push_ms(&self, ms: u64) {
+        self.ahead_ms.send_modify(|ahead| *ahead = ahead.saturating_add_unsigned(ms));
+    }
+
+    fn read(&self) -> Reading {
+        let (real, ahead) = (real(), *self.ahead_ms.borrow());
+        Reading { wall_ms: real.wall_ms + ahead, boot_ms: real.boot_ms + ahead }
+    }
+
+    async fn sleep_ms(&self, ms: u64) {
+        let until = self.read().boot_ms.saturating_add_unsigned(ms);
+        let mut pushed = self.ahead_ms.subscribe();
+        while let Ok(left) = u64::try_from(until - self.read().boot_ms)
+            && left > 0
+        {
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_millis(left)) => {}
+                _ = pushed.changed() => {}
+            }
         }
     }
 }
@@ -96,6 +140,10 @@ impl ManualClock {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn real() -> Reading {
+    Reading { wall_ms: real_wall_ms(), boot_ms: real_boot_ms() }
 }
 
 fn real_wall_ms() -> i64 {

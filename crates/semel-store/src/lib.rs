@@ -12,6 +12,7 @@ mod opened;
 pub mod postgres;
 mod random;
 mod runs;
+mod seals;
 pub mod sqlite;
 mod upkeep;
 
@@ -19,10 +20,13 @@ mod upkeep;
 pub mod conformance;
 
 pub use cards::{Card, CardQuery, Cards};
-pub use clock::{Clock, ManualClock};
+pub use clock::{AheadClock, Clock, ManualClock};
 pub use opened::{Access, Opened};
 pub use runs::{Append, Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs};
-pub use upkeep::{Audit, CardAudit, Closed, Lost, LostRow, Return, RunAudit, Upkeep};
+pub use upkeep::{
+    Audit, Belonging, Beside, CardAudit, Closed, Identity, Lost, LostRow, PartAudit, Return,
+    RunAudit, Upkeep,
+};
 
 use random::random_hex;
 use std::sync::Arc;

@@ -1,16 +1,21 @@
 //! What an operator asks of a store: what is in it, whether it is whole, and whether it went back
 //! in time.
 
+mod columns;
+
+use std::collections::{BTreeMap, BTreeSet};
+
 use async_trait::async_trait;
-use semel_core::effect;
 use semel_core::journal::{Link, blob_digest, check_chain};
 use semel_core::key::Address;
 use semel_core::record::Effect;
-use semel_core::run::{self, Run};
+use semel_core::run::Run;
 use semel_core::time::{Moment, Wall};
 
 use crate::cards::CardKey;
-use crate::{Card, CommitError, RunRow, Runs, Store, StoreError};
+use crate::{Card, CommitError, Runs, Store, StoreError};
+
+pub(crate) use columns::{EffectColumns, RunColumns};
 
 /// A store that outlives its processes, as an operator sees it.
 #[async_trait]
@@ -30,8 +35,29 @@ pub trait Upkeep: Store {
     /// Checks each run after this number: its columns, the chain of its journal, its large values.
     async fn audit_runs(&self, after: i64, limit: usize) -> Result<RunAudit, StoreError>;
 
-    /// Checks that each journal after this number belongs to a run.
-    async fn audit_journals(&self, after: i64, limit: usize) -> Result<RunAudit, StoreError>;
+    /// Checks that what belongs to runs after this number belongs to one that is there.
+    async fn audit_strays(
+        &self,
+        belonging: Belonging,
+        after: i64,
+        limit: usize,
+    ) -> Result<PartAudit<i64>, StoreError>;
+
+    /// Checks each large value after this namespace and digest.
+    async fn audit_blobs(
+        &self,
+        after: (String, String),
+        limit: usize,
+    ) -> Result<PartAudit<(String, String)>, StoreError>;
+
+    /// Checks what the store says of itself: its identity, and each time that it went back.
+    async fn audit_own(&self) -> Result<PartAudit<i64>, StoreError>;
+
+    /// Checks each intent of the outbox after this number.
+    async fn audit_outbox(&self, after: i64, limit: usize) -> Result<PartAudit<i64>, StoreError>;
+
+    /// Which store this is, and how far it has come.
+    async fn identity(&self) -> Result<Identity, StoreError>;
 
     /// Checks each card after this namespace, kind and name.
     async fn audit_cards(
@@ -54,6 +80,70 @@ pub trait Upkeep: Store {
 
     /// What processes remember to have written and the store has forgotten, after a cursor.
     async fn lost(&self, after: i64, limit: usize) -> Result<Vec<Lost>, StoreError>;
+}
+
+/// Which store it is, and how far it has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub store: String,
+    pub epoch: u64,
+    /// Where the store counts its commits.
+    pub commits: Option<i64>,
+    /// A late wall time of some commit.
+    pub wall_high: Wall,
+}
+
+/// How much lies beside a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    pub deliveries: u64,
+    /// The digests of the large values that it needs.
+    pub values: BTreeSet<String>,
+}
+
+/// What lies beside a run, in tables of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Belonging {
+    Journal,
+    Inbox,
+    /// Which large values it needs.
+    Uses,
+}
+
+impl Belonging {
+    pub const ALL: [Belonging; 3] = [Belonging::Journal, Belonging::Inbox, Belonging::Uses];
+
+    pub(crate) fn stray(self, run: i64) -> String {
+        let what = match self {
+            Belonging::Journal => "a journal",
+            Belonging::Inbox => "deliveries",
+            Belonging::Uses => "large values",
+        };
+        format!("run {run}: it has {what}, but no row")
+    }
+}
+
+/// One page of an audit over rows that are only compared with themselves.
+#[derive(Clone, Debug)]
+pub struct PartAudit<P> {
+    pub count: u64,
+    pub problems: Vec<String>,
+    /// The last one that was looked at.
+    pub next: Option<P>,
+}
+
+impl<P> Default for PartAudit<P> {
+    fn default() -> PartAudit<P> {
+        PartAudit { count: 0, problems: Vec::new(), next: None }
+    }
+}
+
+impl<P> PartAudit<P> {
+    pub(crate) fn take(&mut self, place: P, problem: Option<String>) {
+        self.count += 1;
+        self.problems.extend(problem);
+        self.next = Some(place);
+    }
 }
 
 /// One page of an audit over all effects.
@@ -92,6 +182,8 @@ impl Audit {
 #[derive(Clone, Debug, Default)]
 pub struct RunAudit {
     pub runs: Vec<Run>,
+    /// What lies beside each, by its number.
+    pub beside: BTreeMap<i64, Beside>,
     pub problems: Vec<String>,
     /// The last number that was looked at.
     pub next: Option<i64>,
@@ -194,94 +286,6 @@ pub enum LostRow {
     Run { namespace: String, id: String },
 }
 
-/// The columns of an effect's row that its record must agree with.
-pub(crate) struct EffectColumns {
-    pub(crate) namespace: String,
-    pub(crate) action: String,
-    pub(crate) key: String,
-    pub(crate) generation: u32,
-    pub(crate) version: u64,
-    pub(crate) state: String,
-    pub(crate) sweep_at: Option<i64>,
-    pub(crate) alarmed: bool,
-    pub(crate) held: bool,
-}
-
-impl EffectColumns {
-    /// What a column says that the record does not. Which state it is is left out: it may lag
-    /// behind time.
-    fn problem(&self, effect: &Effect, now: &Moment) -> Option<String> {
-        let Address { namespace, action, key } = &effect.address;
-        let checks = [
-            (
-                (&*self.namespace, &*self.action, &*self.key)
-                    == (namespace.as_str(), action.as_str(), key.as_str()),
-                "its name differs from its record",
-            ),
-            (
-                (self.generation, self.version) == (effect.generation, effect.version),
-                "its generation or version differs from its record",
-            ),
-            (
-                self.sweep_at == effect.sweep_at().map(|at| at.0),
-                "its retention differs from its record",
-            ),
-            (self.alarmed != effect.alarms.is_empty(), "its alarm mark differs from its record"),
-            (self.is_held_rightly(effect, now), "its hold mark differs from its record"),
-            (effect::State::parse(&self.state).is_some(), "its state is none of ours"),
-        ];
-        checks.iter().find(|(is_right, _)| !is_right).map(|(_, what)| (*what).to_owned())
-    }
-}
-
-impl EffectColumns {
-    /// Time may have ended a hold since it was written, but begins none.
-    fn is_held_rightly(&self, effect: &Effect, now: &Moment) -> bool {
-        let is_open = effect.approval.as_ref().is_some_and(|asked| asked.judgement.is_none());
-        if self.held { is_open } else { !effect.is_held(now) }
-    }
-}
-
-/// The columns of a run's row that its record must agree with.
-pub(crate) struct RunColumns {
-    pub(crate) namespace: String,
-    pub(crate) id: String,
-    pub(crate) workflow: String,
-    pub(crate) key: String,
-    pub(crate) lane: String,
-    pub(crate) state: String,
-    pub(crate) parked: bool,
-    pub(crate) created_at: i64,
-    pub(crate) wakes: bool,
-    pub(crate) waits_on: Option<String>,
-    pub(crate) queue: Option<String>,
-    pub(crate) sweep_at: Option<i64>,
-}
-
-impl RunColumns {
-    /// What a column says that the record does not.
-    fn problem(&self, run: &Run, now: &Moment) -> Option<String> {
-        let wanted = RunRow::new(run, now);
-        // A touch makes a parked run due that waits for no time of its own.
-        let may_wake = wanted.wake_at.is_some() || wanted.parked;
-        let wakes_rightly = if self.wakes { may_wake } else { wanted.wake_at.is_none() };
-        let checks = [
-            (self.namespace == wanted.namespace && self.id == wanted.id, "name"),
-            (self.workflow == wanted.workflow && self.key == wanted.key, "workflow or key"),
-            (self.lane == wanted.lane, "lane"),
-            (run::State::parse(&self.state) == Some(wanted.state), "state"),
-            (self.parked == wanted.parked, "park mark"),
-            (self.created_at == wanted.created.0, "time of creation"),
-            (wakes_rightly, "time to wake"),
-            (self.waits_on == wanted.waits_on, "wait"),
-            (self.queue == wanted.queue, "queue"),
-            (self.sweep_at == wanted.sweep_at.map(|at| at.0), "retention"),
-        ];
-        let wrong = checks.iter().find(|(is_right, _)| !is_right);
-        wrong.map(|(_, what)| format!("its {what} differs from its record"))
-    }
-}
-
 /// How many entries of a journal are read at once.
 const ENTRIES: usize = 256;
 
@@ -320,4 +324,17 @@ pub(crate) fn blob_problem(found: &[(String, Option<String>)]) -> Option<String>
         Some(_) => Some(format!("its value {digest} was changed")),
         None => Some(format!("its value {digest} is missing")),
     })
+}
+
+/// What is wrong with one large value.
+pub(crate) fn blob_state(
+    (namespace, digest): &(String, String),
+    is_whole: bool,
+    is_used: bool,
+) -> Option<String> {
+    match (is_whole, is_used) {
+        (true, true) => None,
+        (false, _) => Some(format!("the value {digest} in {namespace} was changed")),
+        (true, false) => Some(format!("the value {digest} in {namespace} is needed by no run")),
+    }
 }

@@ -235,7 +235,11 @@ async fn a_store_of_the_format_before_is_migrated_and_takes_cards() {
     drop(store);
     // As the migration before left it.
     database.psql(
-        "DROP TABLE cards; ALTER TABLE runs DROP COLUMN queue; \
+        "ALTER TABLE effects DROP COLUMN seal; ALTER TABLE runs DROP COLUMN seal; \
+         ALTER TABLE inbox DROP COLUMN seal; ALTER TABLE returns DROP COLUMN seal; \
+         ALTER TABLE lost DROP COLUMN seal; ALTER TABLE outbox DROP COLUMN seal; \
+         ALTER TABLE meta DROP COLUMN seal; DROP FUNCTION seal; \
+         DROP TABLE cards; ALTER TABLE runs DROP COLUMN queue; \
          ALTER TABLE effects DROP COLUMN held; UPDATE meta SET format = 2",
     );
     let older = try_open(&database.url()).await.err();

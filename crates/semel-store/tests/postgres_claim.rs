@@ -14,7 +14,7 @@ use support::server::{blocking, eventually, numbered, open};
 
 /// Rows of runs as the store would have them, told apart by their numbers.
 const COLUMNS: &str = "INSERT INTO semel.runs (number, namespace, id, version, workflow, key, \
-     lane, state, parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record) ";
+     lane, state, parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record, seal) ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn slow_a_claim_costs_the_same_after_a_long_history_and_under_an_old_snapshot() {
@@ -84,7 +84,7 @@ fn finished(cluster: &Cluster, lane: &str, first: i64, count: i64) {
     let last = first + count - 1;
     cluster.psql(&format!(
         "{COLUMNS} SELECT n, 'default', 'id-' || n, 3, 'w', n::text, '{lane}', 'done', false, 1, \
-         0, NULL, NULL, 1, 0, '{{}}' FROM generate_series({first}, {last}) AS n"
+         0, NULL, NULL, 1, 0, '{{}}', '' FROM generate_series({first}, {last}) AS n"
     ));
 }
 
@@ -95,7 +95,7 @@ fn finished_just_now(cluster: &Cluster, lane: &str, first: i64, count: i64) -> S
     cluster.psql(&format!(
         "{COLUMNS} SELECT n, 'default', 'id-' || n, 3, 'w', n::text, '{lane}', 'ready', true, 1, \
          0, (extract(epoch FROM clock_timestamp()) * 1000)::bigint - boot_since - 6000 \
-             - 594000::bigint * (n - {first}) / {count}, NULL, NULL, 0, '{{}}' \
+             - 594000::bigint * (n - {first}) / {count}, NULL, NULL, 0, '{{}}', '' \
          FROM generate_series({first}, {last}) AS n, semel.meta"
     ));
     cluster.psql(&format!(

@@ -56,7 +56,10 @@ async fn a_store_of_the_first_format_is_migrated_and_keeps_its_rows() {
     drop(store);
     // As the first migration left it.
     database.psql(
-        "DROP TABLE cards; ALTER TABLE runs DROP COLUMN queue; \
+        "ALTER TABLE effects DROP COLUMN seal; ALTER TABLE runs DROP COLUMN seal; \
+         ALTER TABLE inbox DROP COLUMN seal; ALTER TABLE returns DROP COLUMN seal; \
+         ALTER TABLE lost DROP COLUMN seal; ALTER TABLE meta DROP COLUMN seal; \
+         DROP FUNCTION seal; DROP TABLE cards; ALTER TABLE runs DROP COLUMN queue; \
          ALTER TABLE effects DROP COLUMN held; DROP FUNCTION intend; DROP TABLE outbox; \
          UPDATE meta SET format = 1",
     );
@@ -170,7 +173,7 @@ async fn two_who_forward_at_once_share_the_rows() {
             assert!(Instant::now() < until, "{planned} so far");
             let Forwarded { planned: some, same, refused, .. } =
                 store.forward(&[mail()], &judge).await.expect("a batch");
-            assert_eq!((same, refused), (0, 0), "no intent is met twice");
+            assert_eq!((same, refused), (Vec::new(), 0), "no intent is met twice");
             planned += some.len();
         }
         planned

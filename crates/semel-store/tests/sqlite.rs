@@ -302,7 +302,8 @@ async fn req_l8_a_row_has_its_columns_and_the_database_keeps_it_unique() {
     let effect = store.load(&support::address("k")).await.expect("a load").expect("an effect");
     assert_eq!(created_at, effect.created.0);
     let copy = "INSERT INTO effects SELECT NULL, namespace, action, key, generation, version, \
-         state, workflow, created_at, due_at, sweep_at, alarmed, sum, record, held FROM effects";
+         state, workflow, created_at, due_at, sweep_at, alarmed, sum, record, held, seal \
+         FROM effects";
     let error = plain_sql(&folder, copy).expect_err("a duplicate").to_string();
     let unique = "UNIQUE constraint failed: effects.namespace, effects.action, effects.key";
     assert!(error.starts_with(unique), "{error}");

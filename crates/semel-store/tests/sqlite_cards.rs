@@ -91,7 +91,7 @@ fn audit(store: &Sqlite) -> (Vec<String>, usize) {
 
 #[test]
 fn a_store_of_every_older_format_is_migrated_and_takes_cards() {
-    for format in [1, 2, 3] {
+    for format in [1, 2, 3, 4] {
         let folder = old_store(format);
         let store = folder.open();
         assert!(block_on(has(&store, "k")));
@@ -104,8 +104,11 @@ fn a_store_of_every_older_format_is_migrated_and_takes_cards() {
     }
 }
 
-/// Takes the migration of cards back, as the Semel before left a file.
-const BACK: &str = "DROP TABLE cards; DROP INDEX runs_queue; ALTER TABLE runs DROP COLUMN queue; \
+/// Takes the migrations of cards and seals back, as the Semel before left a file.
+const BACK: &str = "ALTER TABLE effects DROP COLUMN seal; ALTER TABLE runs DROP COLUMN seal; \
+     ALTER TABLE inbox DROP COLUMN seal; ALTER TABLE returns DROP COLUMN seal; \
+     ALTER TABLE meta DROP COLUMN seal; DROP TABLE cards; \
+     DROP INDEX runs_queue; ALTER TABLE runs DROP COLUMN queue; \
      DROP INDEX effects_held; ALTER TABLE effects DROP COLUMN held; PRAGMA user_version = 3";
 
 #[test]

@@ -8,7 +8,8 @@ use semel_store::Access;
 use semel_store::conformance::{appends, delivery, finished, new_run, parked, taken};
 use semel_store::sqlite::{FORMAT, Sqlite};
 use semel_store::{
-    Batch, Clock, CommitError, ManualClock, RunQuery, Runs, Store, StoreError, Upkeep, Write,
+    Batch, Belonging, Clock, CommitError, ManualClock, RunQuery, Runs, Store, StoreError, Upkeep,
+    Write,
 };
 use support::{Folder, WALL_MS, block_on, has, old_store};
 
@@ -47,7 +48,7 @@ fn a_store_of_the_first_format_is_migrated_when_it_is_opened() {
     running(&store, "r", 1, 3);
     assert_eq!(block_on(store.journal(1, 0, 10)).expect("a journal").len(), 3);
     folder.close_and_fold(store);
-    assert_eq!((format(&folder), FORMAT), (4, 4));
+    assert_eq!((format(&folder), FORMAT), (5, 5));
     let store = folder.open();
     assert!(block_on(has(&store, "k")));
     assert_eq!(block_on(store.list_runs(&RunQuery::everywhere(9))).expect("runs").runs.len(), 1);
@@ -110,7 +111,8 @@ fn the_database_itself_refuses_a_run_that_waits_for_nothing() {
     let error = sql(&folder, copy).expect_err("a second entry").to_string();
     assert!(error.starts_with("UNIQUE constraint failed: journal.run, journal.seq"), "{error}");
     let copy = "INSERT INTO runs SELECT 2, namespace, id, version, workflow, key, lane, state, \
-         parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record, queue FROM runs";
+         parked, fence, created_at, wake_at, waits_on, sweep_at, sum, record, queue, seal \
+         FROM runs";
     let error = sql(&folder, copy).expect_err("a second run").to_string();
     assert!(error.starts_with("UNIQUE constraint failed: runs.namespace, runs.id"), "{error}");
 }
@@ -142,7 +144,7 @@ fn audit(store: &Sqlite) -> Vec<String> {
         let Some(next) = page.next else { break };
         after = next;
     }
-    let strays = block_on(store.audit_journals(i64::MIN, 100)).expect("an audit");
+    let strays = block_on(store.audit_strays(Belonging::Journal, i64::MIN, 100)).expect("an audit");
     problems.extend(strays.problems);
     problems
 }

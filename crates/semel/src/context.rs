@@ -44,17 +44,19 @@ impl Context {
 
     /// Plain work whose value is recorded once. It may run again before that: what must happen once
     /// outside is an [`Context::effect`].
+    #[track_caller]
     pub fn step<T, F, Fut>(&self, name: &str, run: F) -> Step<T>
     where
         T: Serialize + DeserializeOwned + Send,
         F: Fn() -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T, Failure>> + Send + 'static,
     {
-        Step::new(self.port.clone(), name, None, step_fn(run))
+        Step::new(self, name, None, step_fn(run))
     }
 
     /// A call of a model: a step whose answer is shared by all calls of this run with the same
     /// request (model, parameters, tools, messages).
+    #[track_caller]
     pub fn model<T, R, F, Fut>(&self, name: &str, request: &R, run: F) -> Step<T>
     where
         T: Serialize + DeserializeOwned + Send,
@@ -63,15 +65,17 @@ impl Context {
         Fut: Future<Output = Result<T, Failure>> + Send + 'static,
     {
         let request = Json::of(request).map(|json| request_digest(&json)).map_err(Error::from);
-        Step::new(self.port.clone(), name, Some(request), step_fn(run))
+        Step::new(self, name, Some(request), step_fn(run))
     }
 
     /// Declares one effect of this run: the same row of the ledger as when it is called alone.
+    #[track_caller]
     pub fn effect(&self, action: &str) -> Effect<'_> {
         Effect::in_run(&self.semel, action, self.port.clone())
     }
 
     /// Declares what takes an effect back, for [`Effect::compensate_with`].
+    #[track_caller]
     pub fn undo(&self, action: &str) -> Effect<'_> {
         Effect::new(&self.semel, action)
     }
@@ -81,6 +85,9 @@ impl Context {
     /// before this run does: with the cancel, the failure or the deadline of this run it is ended.
     pub fn child(&self, workflow: &str) -> Child<'_> {
         let id = self.port.next_id(workflow);
+        if let Some(observer) = self.semel.observer() {
+            observer.note_child(&self.port.facts().workflow, workflow);
+        }
         Child { port: self.port.clone(), id, start: Start::new(&self.semel, workflow) }
     }
 
@@ -133,6 +140,7 @@ impl Context {
 
     /// Asks a person for their word, with nothing to send. Who, when and what they said comes back;
     /// a no is an error with its code.
+    #[track_caller]
     pub fn approve<T: Serialize + ?Sized>(&self, name: &str, payload: &T) -> Question<'_> {
         Question::new(self.effect(name).input(payload))
     }

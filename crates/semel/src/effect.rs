@@ -1,6 +1,9 @@
 //! Declaring and calling one effect.
 
+mod observed;
+
 use std::future::Future;
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,6 +49,8 @@ pub struct Effect<'a> {
     undo: Option<Result<Undo, Error>>,
     rate: Option<Rate>,
     place: Option<Place>,
+    intent: Option<String>,
+    at: &'static Location<'static>,
 }
 
 /// Where in a run the effect is called.
@@ -58,6 +63,7 @@ struct Place {
 }
 
 impl<'a> Effect<'a> {
+    #[track_caller]
     pub(crate) fn new(semel: &'a Semel, action: &str) -> Effect<'a> {
         Effect {
             semel,
@@ -75,9 +81,12 @@ impl<'a> Effect<'a> {
             undo: None,
             rate: None,
             place: None,
+            intent: None,
+            at: Location::caller(),
         }
     }
 
+    #[track_caller]
     pub(crate) fn in_run(semel: &'a Semel, action: &str, port: Port) -> Effect<'a> {
         let id = port.next_id(action);
         let place = Some(Place { port, id, is_named: false, on_doubt: OnDoubt::Wait });
@@ -99,6 +108,12 @@ impl<'a> Effect<'a> {
             id.clone_into(&mut place.id);
             place.is_named = true;
         }
+        self
+    }
+
+    /// What the business wants by it, in a sentence: for `semel spec` and whoever reviews it.
+    pub fn intent(mut self, intent: impl Into<String>) -> Self {
+        self.intent = Some(intent.into());
         self
     }
 
@@ -206,6 +221,7 @@ impl<'a> Effect<'a> {
                 }
             })
         });
+        let send = self.watch_undo(&undo, std::any::type_name::<T>(), send);
         let doer = Arc::new(Doer { send, look: undo.look, abort: Abort::Possible });
         let address = undo.key.and_then(|key| undo.semel.address(&undo.action, key));
         self.undo = Some(address.and_then(|address| {
@@ -221,6 +237,7 @@ impl<'a> Effect<'a> {
                 run: None,
                 approval: undo.approval,
                 undoes: None,
+                derived: None,
                 rate: undo.rate,
                 guard: None,
             };
@@ -261,7 +278,8 @@ impl<'a> Effect<'a> {
         F: Fn(Intent) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T, Failure>> + Send + 'static,
     {
-        self.perform(send_fn(send), Abort::Possible).await
+        let send = self.watch(std::any::type_name::<T>(), send_fn(send));
+        self.perform(send, Abort::Possible).await
     }
 
     /// Like [`Effect::call`], for code that blocks its thread. It cannot be aborted: beyond its
@@ -277,7 +295,8 @@ impl<'a> Effect<'a> {
             let task = tokio::task::spawn_blocking(move || send(intent));
             async move { task.await.unwrap_or_else(|error| Err(Failure::unknown(error))) }
         };
-        self.perform(send_fn(run), Abort::Impossible).await
+        let send = self.watch(std::any::type_name::<T>(), send_fn(run));
+        self.perform(send, Abort::Impossible).await
     }
 
     async fn perform<T: DeserializeOwned>(self, send: SendFn, abort: Abort) -> Result<T, Error> {
@@ -295,6 +314,7 @@ impl<'a> Effect<'a> {
             run: None,
             approval: self.approval,
             undoes: None,
+            derived: None,
             rate: self.rate,
             guard: None,
         };

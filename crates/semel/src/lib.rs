@@ -62,7 +62,9 @@ mod failure;
 mod handler;
 #[cfg(feature = "notify")]
 mod notify;
+mod observe;
 mod open;
+mod proof;
 mod run;
 mod schedule;
 mod transaction;
@@ -76,7 +78,9 @@ pub use failure::{Failure, NotApplied, Refused};
 pub use handler::Handler;
 #[cfg(feature = "notify")]
 pub use notify::Notifier;
+pub use observe::Observer;
 pub use open::Semel;
+pub use proof::Proof;
 pub use run::{RunHandle, Start};
 pub use schedule::Schedule;
 pub use transaction::Transaction;
@@ -84,10 +88,12 @@ pub use user::UserWait;
 pub use worker::{Worker, Working};
 
 pub use semel_core::code::Code;
+pub use semel_core::declare::Registry;
 pub use semel_core::gate::Mode;
 pub use semel_core::journal::Raised;
 pub use semel_core::json::Json;
 pub use semel_core::key::{Action, Address, IntoKey, Key, Namespace};
+pub use semel_core::proof::{Finding, Statement};
 pub use semel_core::recipes as keys;
 pub use semel_core::record::{Answer, Contract, Judgement};
 pub use semel_core::retry::Retry;
@@ -153,4 +159,6 @@ mod pages {
     struct Concurrency;
     #[doc = include_str!("../../../docs/releases.md")]
     struct Releases;
+    #[doc = include_str!("../../../docs/spec.md")]
+    struct Spec;
 }

@@ -6,13 +6,17 @@ use semel_core::record;
 use semel_engine::{Engine, Error, WeakEngine};
 use semel_store::{Access, Clock, Opened};
 
-use crate::{Approvals, Effect, Handler, RunHandle, Schedule, Start, Transaction, Worker};
+use crate::observe::Watch;
+use crate::{
+    Approvals, Effect, Handler, Observer, RunHandle, Schedule, Start, Transaction, Worker,
+};
 
 /// A ledger, opened. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
 pub struct Semel {
     pub(crate) engine: Engine,
     pub(crate) namespace: Namespace,
+    watch: Watch,
 }
 
 impl Semel {
@@ -22,13 +26,13 @@ impl Semel {
         let opened = Opened::open(url, Access::ReadWrite, Clock::Real).await?;
         let engine = Engine::on(&opened, worker_name())?;
         engine.start();
-        Ok(Semel { engine, namespace: Namespace::default() })
+        Ok(Semel::on(engine))
     }
 
     /// On an engine that was built and started elsewhere, for tools and tests: one on a store of
     /// their own, for instance.
     pub fn on(engine: Engine) -> Semel {
-        Semel { engine, namespace: Namespace::default() }
+        Semel { engine, namespace: Namespace::default(), watch: Watch::default() }
     }
 
     /// The same ledger, in another namespace.
@@ -46,7 +50,19 @@ impl Semel {
         &self.namespace
     }
 
+    /// From now on notes what effects, steps and workflows declare as they are called, on this
+    /// handle and all that were cloned from it or from the same one: for `semel spec` and
+    /// `semel lint`. Without this call nothing is noted.
+    pub fn observe(&self) -> Observer {
+        self.watch.begin()
+    }
+
+    pub(crate) fn observer(&self) -> Option<&Observer> {
+        self.watch.observer()
+    }
+
     /// Declares one effect: the kind of thing that must happen once per key.
+    #[track_caller]
     pub fn effect(&self, action: &str) -> Effect<'_> {
         Effect::new(self, action)
     }
@@ -82,6 +98,7 @@ impl Semel {
     }
 
     /// Declares an effect that is rows in the ledger's own database.
+    #[track_caller]
     pub fn transaction(&self, action: &str) -> Transaction<'_> {
         Transaction::new(self, action)
     }
@@ -115,7 +132,8 @@ impl Semel {
     }
 
     pub(crate) fn downgrade(&self) -> WeakSemel {
-        WeakSemel { engine: self.engine.downgrade(), namespace: self.namespace.clone() }
+        let (namespace, watch) = (self.namespace.clone(), self.watch.clone());
+        WeakSemel { engine: self.engine.downgrade(), namespace, watch }
     }
 
     pub(crate) fn address(&self, action: &str, key: impl IntoKey) -> Result<Address, Error> {
@@ -131,12 +149,13 @@ impl Semel {
 pub(crate) struct WeakSemel {
     engine: WeakEngine,
     namespace: Namespace,
+    watch: Watch,
 }
 
 impl WeakSemel {
     pub(crate) fn upgrade(&self) -> Option<Semel> {
-        let namespace = self.namespace.clone();
-        self.engine.upgrade().map(|engine| Semel { engine, namespace })
+        let (namespace, watch) = (self.namespace.clone(), self.watch.clone());
+        self.engine.upgrade().map(|engine| Semel { engine, namespace, watch })
     }
 }
 

@@ -106,6 +106,14 @@ impl RunHandle {
         RunHandle { engine, namespace, id: id.to_owned(), started: None }
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn namespace(&self) -> &Namespace {
+        &self.namespace
+    }
+
     /// The id of the run.
     pub fn id(&self) -> &str {
         &self.id

@@ -115,7 +115,7 @@ impl<'a> Schedule<'a> {
 
     /// Stops it: ticks are passed over until it is resumed.
     pub async fn pause(&self, actor: &str, reason: &str) -> Result<Scheduled, Error> {
-        let Semel { engine, namespace } = self.semel;
+        let Semel { engine, namespace, .. } = self.semel;
         engine.pause_schedule(namespace, &self.name, actor, reason).await
     }
 

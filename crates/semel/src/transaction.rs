@@ -21,6 +21,7 @@ pub struct Transaction<'a> {
 }
 
 impl<'a> Transaction<'a> {
+    #[track_caller]
     pub(crate) fn new(semel: &'a Semel, action: &str) -> Transaction<'a> {
         Transaction { semel, action: action.to_owned(), effect: Effect::new(semel, action) }
     }
@@ -34,6 +35,12 @@ impl<'a> Transaction<'a> {
     /// What is asked for. The same key with another input is refused.
     pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Self {
         self.effect = self.effect.input(input);
+        self
+    }
+
+    /// What the business wants by it, in a sentence: for `semel spec` and whoever reviews it.
+    pub fn intent(mut self, intent: impl Into<String>) -> Self {
+        self.effect = self.effect.intent(intent);
         self
     }
 
@@ -58,7 +65,7 @@ impl<'a> Transaction<'a> {
         E: std::fmt::Display,
         F: FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     {
-        let (semel, ask) = self.declared()?;
+        let (semel, ask) = self.declared(std::any::type_name::<T>())?;
         let work = move |connection: &Connection, _: &Permit| receipt(work(connection));
         read_receipt(&semel.engine.transaction(ask, work).await?)
     }
@@ -87,7 +94,7 @@ impl<'a> Transaction<'a> {
         E: Into<Box<dyn StdError + Send + Sync>>,
         F: AsyncFnOnce(&tokio_postgres::Transaction<'_>) -> Result<T, E>,
     {
-        let (semel, ask) = self.declared()?;
+        let (semel, ask) = self.declared(std::any::type_name::<T>())?;
         let work = async move |tx: &tokio_postgres::Transaction<'_>, _: &Permit| {
             receipt(work(tx).await.map_err(told))
         };
@@ -108,14 +115,15 @@ impl<'a> Transaction<'a> {
         E: Into<Box<dyn StdError + Send + Sync>>,
         F: AsyncFnOnce(&tokio_postgres::Transaction<'_>) -> Result<T, E>,
     {
-        let (semel, ask) = self.declared()?;
+        let (semel, ask) = self.declared(std::any::type_name::<T>())?;
         let work = async move |tx: &tokio_postgres::Transaction<'_>, _: &Permit| {
             receipt(work(tx).await.map_err(told))
         };
         read_receipt(&semel.engine.transaction_within(ask, transaction, work).await?)
     }
 
-    fn declared(self) -> Result<(&'a Semel, Begin), Error> {
+    fn declared(self, receipt: &str) -> Result<(&'a Semel, Begin), Error> {
+        self.effect.watch_transaction(receipt);
         let ask = Begin {
             address: self.semel.address(&self.action, self.effect.key?)?,
             input: self.effect.input?,
@@ -130,6 +138,7 @@ impl<'a> Transaction<'a> {
             run: None,
             approval: None,
             undoes: None,
+            derived: None,
         };
         Ok((self.semel, ask))
     }

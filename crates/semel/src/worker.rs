@@ -103,10 +103,13 @@ impl<'a> Worker<'a> {
                     let text = format!("the workflow takes another input: {error}");
                     Error::new(Code::InputInvalid, text)
                 });
-                let ran = read.and_then(|input| {
+                let ran = read.and_then(|typed| {
                     let closed = || Error::new(Code::StoreUnavailable, "the store was closed");
                     let semel = semel.upgrade().ok_or_else(closed)?;
-                    Ok(code(Context::new(port, semel), input))
+                    if let Some(observer) = semel.observer() {
+                        observer.note_run(port.facts(), &input);
+                    }
+                    Ok(code(Context::new(port, semel), typed))
                 });
                 Box::pin(async move { Ok(Json::of(&ran?.await?)?) })
             })
@@ -130,6 +133,11 @@ impl<'a> Worker<'a> {
         let mut places = vec![self.semel.clone()];
         if self.is_draft {
             places.push(self.semel.draft());
+        }
+        if let Some(observer) = self.semel.observer() {
+            for offered in &self.offers {
+                observer.note_workflow(&offered.name, &offered.policy);
+            }
         }
         for (semel, offered) in
             places.iter().flat_map(|semel| self.offers.iter().map(move |offered| (semel, offered)))

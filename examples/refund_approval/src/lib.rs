@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use semel::{Approval, Context, Error, Failure, Intent, RunHandle, Semel, classify};
+use semel::{Approval, Context, Contract, Error, Failure, Intent, RunHandle, Semel, classify};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -40,6 +40,7 @@ pub async fn refund(ctx: Context, wish: Wish, bank: Bank) -> Result<Refund, Erro
     let lease = bank.settings.lease;
     let settle_window = bank.settings.settle_window;
     ctx.effect("refund")
+        .intent("Pay back what was approved")
         .key(key_of(&wish))
         // The question is about all of this: with another amount this key is refused.
         .input(&wish)
@@ -48,8 +49,9 @@ pub async fn refund(ctx: Context, wish: Wish, bank: Bank) -> Result<Refund, Erro
                 .four_eyes(&wish.agent)
                 .note(format!("refund for {}", wish.order_id)),
         )
-        // The bank knows no keys, so no contract is declared: at most once. A refund that is cut on
-        // its way is in doubt, and the person's yes does not send it a second time.
+        // The bank knows no keys: at most once. A refund that is cut on its way is in doubt, and the
+        // person's yes does not send it a second time.
+        .contract(Contract::AtMostOnce)
         .lease(lease)
         .deadline(2 * lease)
         .settle_window(settle_window)

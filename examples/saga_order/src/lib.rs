@@ -5,7 +5,7 @@ mod shop;
 
 pub use shop::{Receipt, Settings, Shipment, Shop};
 
-use semel::{Code, Context, Error, NativeKey};
+use semel::{Code, Context, Contract, Error, NativeKey};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -32,8 +32,14 @@ pub async fn order(ctx: Context, order: Order, shop: Shop) -> Result<Receipt, Er
 async fn reserve(ctx: &Context, order: &Order, shop: &Shop) -> Result<Receipt, Error> {
     let (lease, id) = (shop.lease(), &order.order_id);
     let (does, undoes) = (shop.clone(), shop.clone());
-    let release = ctx.undo("release").key([id]).contract(NativeKey::hours(24)).lease(lease);
+    let release = ctx
+        .undo("release")
+        .intent("Give the goods back")
+        .key([id])
+        .contract(NativeKey::hours(24))
+        .lease(lease);
     ctx.effect("reserve")
+        .intent("Put the goods of an order aside")
         .key([id])
         .input(&json!({ "order": id }))
         .contract(NativeKey::hours(24))
@@ -49,10 +55,17 @@ async fn reserve(ctx: &Context, order: &Order, shop: &Shop) -> Result<Receipt, E
 async fn charge(ctx: &Context, order: &Order, shop: &Shop) -> Result<Receipt, Error> {
     let (lease, id) = (shop.lease(), &order.order_id);
     let (does, undoes) = (shop.clone(), shop.clone());
-    // Refunds know no keys here and cannot be looked for, so no contract is declared: at most once.
-    // One that is cut on its way is in doubt and waits for a person; paying twice would be worse.
-    let refund = ctx.undo("refund").key([id]).lease(lease).deadline(2 * lease);
+    // Refunds know no keys here and cannot be looked for: at most once. One that is cut on its way is
+    // in doubt and waits for a person; paying twice would be worse.
+    let refund = ctx
+        .undo("refund")
+        .intent("Pay the charge back")
+        .key([id])
+        .contract(Contract::AtMostOnce)
+        .lease(lease)
+        .deadline(2 * lease);
     ctx.effect("charge")
+        .intent("Charge the card for an order")
         .key([id])
         .input(&json!({ "order": id, "cents": order.cents }))
         .contract(NativeKey::hours(24))
@@ -71,6 +84,7 @@ async fn ship(ctx: &Context, order: &Order, shop: &Shop) -> Result<Shipment, Err
     let (lease, id) = (shop.lease(), &order.order_id);
     let shop = shop.clone();
     ctx.effect("ship")
+        .intent("Hand the parcel of an order to a carrier")
         .key([id])
         .input(&json!({ "order": id, "to": order.to }))
         .contract(NativeKey::hours(24))

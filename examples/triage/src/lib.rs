@@ -5,7 +5,7 @@ mod services;
 
 pub use services::{Services, Settings};
 
-use semel::{Context, Error, NativeKey};
+use semel::{Context, Contract, Error, NativeKey};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -73,6 +73,7 @@ pub async fn triage(ctx: Context, inbound: Inbound, services: Services) -> Resul
     let subject = format!("[{}] {subject}", class.category);
     let ticket: Ticket = ctx
         .effect("crm-ticket")
+        .intent("Create the ticket of a request")
         .key([&request_id])
         .input(&json!({ "request_id": request_id, "subject": subject }))
         .fingerprint(["request_id"])
@@ -82,13 +83,15 @@ pub async fn triage(ctx: Context, inbound: Inbound, services: Services) -> Resul
         .call(move |intent| crm.clone().create_ticket(intent))
         .await?;
 
-    // SMTP offers nothing to find out or to recognise a repeat, so no contract is declared: at most
-    // once, and a mail that was cut on its way waits for a person. `v1` is this wording.
+    // SMTP offers nothing to find out or to recognise a repeat: at most once, and a mail that was
+    // cut on its way waits for a person. `v1` is this wording.
     let settle_window = services.settle_window();
     let mail: Mail = ctx
         .effect("ack-mail")
+        .intent("Tell the sender the number of the ticket")
         .key([request_id.as_str(), sender.as_str(), "v1"])
         .input(&json!({ "recipient": sender, "ticket": ticket.id }))
+        .contract(Contract::AtMostOnce)
         .settle_window(settle_window)
         .lease(lease)
         .deadline(2 * lease)

@@ -158,6 +158,7 @@ async fn decide(
     let (actor, reason) = (options.actor.clone(), options.note.clone());
     let person = Person { actor, reason, version: shown.version };
     let decided = engine.judge(&address, &person, answer, &digest).await?;
+    engine.write_repeats().await;
     print_decided(&decided, &engine.store().ground().now, printer)?;
     let Decided { judgement, is_new, .. } = decided;
     if is_new || judgement.answer == answer {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, anyhow, bail};
 use semel::{Action, Address, Json, Key, Namespace};
+use semel_core::audit::{Deed, Verb};
 use semel_core::effect::Imported;
 use semel_core::time::Wall;
 use semel_core::wire::rfc3339;
@@ -57,6 +58,16 @@ pub(crate) async fn run(
         in_doubt = rows.len() - done;
     } else {
         let semel = place.semel().await?;
+        // One entry for the whole file, before the first row of it.
+        let deed = Deed {
+            actor: options.actor.clone(),
+            verb: Verb::Import,
+            subject: format!("{} effects", rows.len()),
+            reason: "imported from another table".to_owned(),
+            version: None,
+            detail: options.file.file_name().map(|name| name.to_string_lossy().into_owned()),
+        };
+        semel.engine().note_deed(&namespace, &deed).await?;
         for row in &rows {
             match semel.engine().import(row, &options.actor).await? {
                 None => present += 1,

@@ -1,27 +1,33 @@
 //! One file per command.
 
 mod approvals;
+mod audit;
 pub(crate) mod bench;
+pub(crate) mod destination;
 mod doctor;
+pub(crate) mod double;
 mod effects;
 mod import;
 mod migrate;
 mod open;
 mod outbox;
+mod proof;
 mod python;
 mod quarantine;
 mod releases;
 mod runs;
 mod schedules;
 mod signals;
-mod verify;
+mod spec;
+mod suspects;
+pub(crate) mod verify;
 
 pub(crate) use effects::print_effect;
 pub(crate) use open::Place;
 
 use clap::CommandFactory;
 
-use crate::args::{Args, Bench, Command, Effects, Outbox, Quarantine};
+use crate::args::{Args, Bench, Check, Command, Effects, Outbox, Quarantine};
 use crate::exit::Failed;
 use crate::print::Printer;
 use crate::{crm, demo, mail, model};
@@ -35,7 +41,12 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             demo::run(&options, named, printer).await
         }
         Command::Worker { line } => Err(python::become_python(&["worker"], named, line)),
-        Command::Lint { line } => Err(python::become_python(&["lint"], named, line)),
+        Command::Check(Check::Workflow(line)) => {
+            Err(python::become_python(&["check"], named, line))
+        }
+        Command::Check(Check::Destination(options)) => destination::run(&options, printer).await,
+        Command::Spec(options) => spec::write_down(&options, named, printer),
+        Command::Lint(options) => spec::judge(options, named, printer),
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }
@@ -53,8 +64,11 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         }
         Command::Outbox(Outbox::Ls(options)) => outbox::ls(&place, &options, printer).await,
         Command::Outbox(Outbox::Drop { id }) => outbox::drop_refused(&place, id, printer).await,
-        Command::Verify => verify::run(&place, printer).await,
+        Command::Verify(options) => verify::run(&place, &options, printer).await,
+        Command::Audit(command) => audit::run(&place, command, printer).await,
+        Command::Proof(options) => proof::run(&place, options, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
+        Command::Double(options) => double::run(&options, printer).await,
         Command::Migrate => migrate::run(&place, printer).await,
         Command::Bench(Bench::Fairness) => {
             let named = args.store_is_named.then_some(place.store.as_str());
@@ -104,5 +118,6 @@ async fn run_effects(place: &Place, command: Effects, printer: &Printer) -> Resu
         Effects::Supersede(options) => effects::supersede(place, &options, printer).await,
         Effects::Void(options) => effects::void(place, &options, printer).await,
         Effects::Import(options) => import::run(place, &options, printer).await,
+        Effects::Suspects(options) => suspects::run(place, &options, printer).await,
     }
 }

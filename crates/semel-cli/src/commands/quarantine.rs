@@ -1,7 +1,8 @@
 //! `semel quarantine`: the store went back in time. What it may have lost, what that put in doubt,
 //! and the word of a person that ends it.
 
-use semel::Code;
+use semel::{Code, Namespace};
+use semel_core::audit::{Deed, Verb};
 use semel_core::effect::{EPOCH_SHIFT, Refusal, State};
 use semel_core::limits;
 use semel_core::record::{Contract, Effect, Kind};
@@ -111,6 +112,16 @@ pub(crate) async fn close(
     // What was lost and begun by nobody since would be sent again by whoever begins it next.
     let remembered = doubt_lost(&engine, store.as_ref(), &returns, actor).await?;
     let doubts = doubts(&engine, &returns, 0).await?;
+    // Told first: it concerns the whole store, whose own rows are not part of any batch.
+    let deed = Deed {
+        actor: actor.to_owned(),
+        verb: Verb::CloseQuarantine,
+        subject: format!("epoch {epoch}"),
+        reason: reason.to_owned(),
+        version: None,
+        detail: None,
+    };
+    engine.note_deed(&Namespace::default(), &deed).await?;
     // Closed twice is closed once, so that a lost answer is simply asked for again.
     let mut answer = store.close_quarantine(epoch, actor, reason).await;
     for _ in 1..limits::COMMIT_TRIES_MAX {

@@ -29,6 +29,7 @@ async fn send(place: &Place, options: &args::SignalSend, printer: &Printer) -> R
     let (run, name) = (signal.run.clone(), &options.name);
     let engine = place.engine_to_decide().await?;
     let signalled = engine.signal(signal).await.map_err(Failed::about_run)?;
+    engine.write_repeats().await;
     let (identity, repeated) = (signalled.identity, signalled.repeated);
     if printer.wants_json() {
         let answer =
@@ -53,6 +54,7 @@ async fn callback(
     };
     let engine = place.engine_to_decide().await?;
     let answered = engine.call_back(&token, payload).await.map_err(Failed::about_callback)?;
+    engine.write_repeats().await;
     if printer.wants_json() {
         let (identity, repeated) = (answered.identity, answered.repeated);
         return printer.json(&json!({ "identity": identity, "repeated": repeated }));

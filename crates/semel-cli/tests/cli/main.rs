@@ -1,16 +1,20 @@
 //! The command line, as people and scripts meet it: what is printed where, and how it ends.
 
 mod approvals;
+mod audits;
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;
 mod decisions;
+mod destination;
+mod double;
 mod family;
 mod follows;
 mod import;
 mod lists;
 mod migrate;
 mod on_postgres;
+mod proofs;
 mod python;
 mod quarantine;
 mod refusals;
@@ -20,8 +24,10 @@ mod runs;
 mod schedules;
 mod shared_checks;
 mod shows;
+mod spec;
 mod stages;
 mod steering;
+mod suspects;
 mod told;
 
 use std::fs;

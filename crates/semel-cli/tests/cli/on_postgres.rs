@@ -72,7 +72,11 @@ fn inv_i27_what_a_worker_remembers_is_in_doubt_when_the_quarantine_is_closed() {
          INSERT INTO returns (epoch, opened_at, recovered_at, evidence) VALUES (1, 1, 1, 'test'); \
          INSERT INTO lost (epoch, namespace, action, name, generation, version, state, written_at, \
              worker) VALUES (1, 'default', 'mail', 'sent', 0, 2, 'done', 1, 'w'), \
-             (1, 'default', 'mail', 'wished', 0, 1, 'planned', 1, 'w')",
+             (1, 'default', 'mail', 'wished', 0, 1, 'planned', 1, 'w'); \
+         UPDATE meta SET seal = seal('meta', format::text, store_id, epoch::text, server, \
+             boot::text, boot_since::text, wall_high::text); \
+         UPDATE lost SET seal = seal('lost', epoch::text, namespace, action, name, \
+             generation::text, version::text, state, written_at::text, worker)",
     );
     let shown = semel(&["quarantine", "show", "--json"]);
     assert_eq!(shown.code, Some(5), "{shown:?}");

@@ -16,7 +16,7 @@ async fn doubtful(ctx: Context, (): ()) -> Result<Value, Error> {
 }
 
 /// A run in each state that can last.
-fn with_runs() -> World {
+pub(crate) fn with_runs() -> World {
     let world = World::new();
     world.sdk(async |semel| {
         work(&semel);

@@ -27,6 +27,7 @@ pub(crate) fn semel() -> Command {
         "SEMEL_NAMESPACE",
         "SEMEL_NOTIFY",
         "SEMEL_NOTIFY_SECRET",
+        "SEMEL_PROOF_KEY",
         "SEMEL_PYTHON",
         "RUST_LOG",
         "NO_COLOR",

@@ -7,6 +7,7 @@
 mod common;
 mod person;
 mod shop;
+mod specs;
 mod worker;
 
 use futures_util::StreamExt;

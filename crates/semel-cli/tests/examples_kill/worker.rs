@@ -8,7 +8,7 @@ use std::time::Duration;
 use refund_approval::{Bank, Refund, Wish, refund, submit};
 use saga_order::{Order, Receipt, order};
 use semel::{Error, Semel};
-use semel_cli::rehearsal::{DIE_AT, Pointed, Points};
+use semel_check::rehearsal::{DIE_AT, Pointed, Points};
 use semel_engine::Engine;
 use semel_store::{Access, Clock, Opened};
 use serde::Serialize;

@@ -90,7 +90,7 @@ impl Case<'_> {
         for name in ["model", "crm", "mail"] {
             command.arg(format!("--{name}")).arg(self.servers.address(name));
         }
-        command.env("SEMEL_DEMO_DIE_AT", die_at.unwrap_or_default());
+        command.env("SEMEL_REHEARSE_DIE_AT", die_at.unwrap_or_default());
         let child = command.stdout(create(&out)).stderr(create(&err)).spawn().expect("a worker");
         Worker { process: Process(child), out, err }
     }

@@ -34,6 +34,8 @@ pub struct Begin {
     pub approval: Option<approve::Ask>,
     /// The effect that this one takes back.
     pub undoes: Option<Named>,
+    /// How the author says that the key is made. Only the first `begin` of a generation is asked.
+    pub derived: Option<String>,
 }
 
 /// What a rule must know beyond the effect itself.
@@ -362,6 +364,8 @@ pub(super) fn plan(effect: &Effect, ask: &Begin) -> Result<Plan, Refusal> {
             fingerprint,
             downstream_key: key.filter(fits).ok_or(Refusal::DownstreamKeyTooLong)?,
             terms,
+            // For people only: one that is a document is no reason to refuse the effect.
+            derived: ask.derived.clone().filter(|text| text.len() <= limits::REASON_BYTES_MAX),
         });
     };
     let Terms { contract, lease_ms, deadline_ms, settle_ms, window_ms, attempts_max } = plan.terms;

@@ -164,6 +164,7 @@ impl Desk {
             run: None,
             approval: None,
             undoes: None,
+            derived: None,
         };
         for option in options {
             match option.split_once('=') {

@@ -16,7 +16,7 @@ pub use record::{Cancel, Ended, How, Lease, On, Pause, Run, Wait, decode, encode
 pub use refusal::Refusal;
 pub use release::{lane, move_to, needs_code, release_lane, strand};
 pub use state::State;
-pub use steer::{Delivery, Steered, cancel, deliver, fail, fail_in_order, retry, skip};
+pub use steer::{Delivery, Steered, cancel, deliver, fail, fail_in_order, fault_of, retry, skip};
 
 use crate::derive;
 use crate::effect::EPOCH_SHIFT;

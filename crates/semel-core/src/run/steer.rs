@@ -33,7 +33,8 @@ pub fn fail_in_order(
     end(run, actor, reason, run.paused.as_ref().map(fault_of), now)
 }
 
-fn fault_of(pause: &Pause) -> Fault {
+/// What a run paused for, as its journal says it.
+pub fn fault_of(pause: &Pause) -> Fault {
     let (code, detail) = (pause.code.clone(), pause.detail.clone());
     Fault { code, detail, raised: pause.raised.clone(), receipts: None }
 }

@@ -1,6 +1,9 @@
 //! A random walk over the whole machine, against a destination that counts. Whatever happens, in
 //! whatever order, the promises of the contract hold after every step.
 
+mod people;
+mod workers;
+
 use std::collections::BTreeMap;
 
 use semel_core::effect::approve::{self, Ask};
@@ -191,45 +194,6 @@ impl Walk {
         Ground { now: self.world.now(), epoch, quarantine }
     }
 
-    /// The first caller asks, and so do some of the later ones.
-    fn approval(&mut self) -> Option<Ask> {
-        let is_known = self.world.rows.last().is_some_and(|row| row.approval.is_some());
-        let asks = self.asks && (!is_known || self.world.chance.percent(50));
-        let expires = asks && self.world.chance.percent(50);
-        let expires_ms = expires.then(|| 1 + self.world.chance.below(3_600_000));
-        asks.then(|| Ask { expires_ms, ..Ask::default() })
-    }
-
-    /// A person answers what is shown, or what was shown before.
-    fn judge(&mut self) {
-        let now = self.world.now();
-        let Some(effect) = self.world.rows.last().cloned() else { return };
-        let answer = match self.world.chance.below(10) {
-            0 => Word::Denied,
-            1 => Word::Returned,
-            _ => Word::Approved,
-        };
-        self.answer(&effect, answer, &now);
-    }
-
-    fn answer(&mut self, effect: &Effect, answer: Word, now: &Moment) {
-        let Some(approval) = &effect.approval else { return };
-        let person = self.person(effect);
-        let old = approve::judge(effect, &person, answer, "another", now);
-        assert!(!old.is_ok_and(|judged| judged.is_new), "{}: decided unseen", self.at);
-        let Ok(judged) = approve::judge(effect, &person, answer, &approval.digest, now) else {
-            return;
-        };
-        if judged.is_new && answer == Word::Approved {
-            let plan = effect.plan.as_ref().expect("there is something to approve");
-            let seen = (plan.terms.contract.name(), plan.input.clone());
-            self.yes.insert(effect.generation, seen);
-        }
-        if let Some(next) = judged.effect {
-            self.keep(next);
-        }
-    }
-
     /// The oracle: whoever may send has a yes to exactly this.
     fn check_permit(&mut self, effect: &Effect, permit: &Permit) {
         if self.asks && permit.kind == Kind::Send {
@@ -256,6 +220,7 @@ impl Walk {
             run: None,
             approval,
             undoes: None,
+            derived: None,
         }
     }
 
@@ -315,195 +280,6 @@ impl Walk {
             other => panic!("{}: {other:?}", self.at),
         };
         assert_eq!(due_ms, answer_ms, "{}: due and begin disagree", self.at);
-    }
-
-    /// Lets one of the latest workers do something.
-    fn let_somebody(&mut self, act: fn(&mut Walk, usize)) {
-        let count = self.world.workers.len();
-        if count > 0 {
-            let is_last = self.world.chance.percent(60);
-            let back = if is_last { 0 } else { self.world.chance.below(count.min(4) as u64) };
-            act(self, count - 1 - usize::try_from(back).expect("small"));
-        }
-    }
-
-    fn act(&mut self, index: usize) {
-        match self.world.workers[index].permit.kind {
-            Kind::Send => self.world.send(index),
-            Kind::Look => self.world.look(index),
-            Kind::Assumed => unreachable!("nobody holds one"),
-        }
-    }
-
-    fn crash(&mut self, index: usize) {
-        self.world.kill(index);
-    }
-
-    /// A worker whose answer was lost presents its id again; one that has its permit never does.
-    fn ask_again(&mut self, index: usize) {
-        let worker = self.world.workers[index].clone();
-        if !worker.waits_for_answer || !worker.is_alive {
-            return;
-        }
-        let ask = Begin { attempt_id: worker.id.clone(), ..self.ask() };
-        match effect::begin(self.world.rows.last(), &ask, &self.ground()) {
-            Ok(Decision::Resume(permit)) => {
-                assert!(permit.resumed && permit.fence == worker.permit.fence, "{}", self.at);
-                self.world.workers[index].permit = permit;
-                self.world.workers[index].waits_for_answer = false;
-            }
-            Ok(Decision::Replay(_) | Decision::Failed(_)) => {}
-            Err(refusal) => {
-                let spent = matches!(refusal, Refusal::AttemptSpent | Refusal::Expired);
-                let is_over =
-                    self.world.rows.last().map(|row| row.generation) != Some(worker.generation);
-                assert!(spent || is_over || self.world.epoch > 0, "{}: {refusal:?}", self.at);
-            }
-            // Its commit was lost with the store's tail, or its generation is over.
-            Ok(Decision::Arm(..) | Decision::Doubt(_)) => {}
-            Ok(Decision::Hold(_)) if self.asks => {}
-            Ok(Decision::Hold(_) | Decision::Undone(..)) => panic!("{}: nobody asked", self.at),
-        }
-    }
-
-    fn report(&mut self, index: usize) {
-        let worker = self.world.workers[index].clone();
-        if worker.waits_for_answer || !worker.is_alive {
-            return;
-        }
-        let reason = "as the destination said".to_owned();
-        let report = match &worker.answer {
-            Some(Answer::Object(object)) => Report::Receipt(json(object)),
-            Some(Answer::Found(found)) => match found.as_slice() {
-                [] => Report::NotApplied { reason, last: false },
-                [one] => Report::Receipt(json(one)),
-                [one, more @ ..] => {
-                    Report::Receipts(json(one), more.iter().map(|text| json(text)).collect())
-                }
-            },
-            Some(Answer::Refused) => {
-                Report::NotApplied { reason, last: worker.permit.fence.is_multiple_of(3) }
-            }
-            // Who has not looked cannot say that it is absent.
-            None if worker.has_sent
-                || worker.permit.kind == Kind::Look
-                || self.world.chance.percent(50) =>
-            {
-                Report::Unknown { reason, key_not_used: false }
-            }
-            None => {
-                // It never sent and will not: that is a proof.
-                self.world.workers[index].has_sent = true;
-                self.world.workers[index].answer = Some(Answer::Refused);
-                Report::NotApplied { reason, last: false }
-            }
-        };
-        if let Report::Unknown { .. } = report {
-            self.world.give_up(index);
-        }
-        self.settle(&worker, report);
-    }
-
-    fn settle(&mut self, worker: &Worker, report: Report) {
-        let now = self.world.now();
-        let delay = self.world.chance.percent(30).then(|| self.world.chance.below(20_000));
-        let ask = Settle { fence: worker.permit.fence, report, retry_after_ms: delay };
-        let row = self.world.rows.iter_mut().find(|row| row.generation == worker.generation);
-        let Some(row) = row else { return };
-        let Ok(settled) = effect::settle(row, &ask, &now) else { return };
-        if let Some(next) = settled.effect {
-            *row = next;
-        }
-        let again = effect::settle(row, &ask, &now).map(|settled| settled.effect);
-        assert_eq!(again, Ok(None), "{}: a repeated word changes nothing", self.at);
-    }
-
-    fn renew(&mut self, index: usize) {
-        let worker = self.world.workers[index].clone();
-        if worker.waits_for_answer || !worker.is_alive || worker.has_said_unknown {
-            return;
-        }
-        let now = self.world.now();
-        let endless = self.world.chance.percent(30);
-        let abort = if endless { Abort::Impossible } else { Abort::Possible };
-        let row = self.world.rows.iter_mut().find(|row| row.generation == worker.generation);
-        let Some(row) = row else { return };
-        if let Ok(next) = effect::renew(row, worker.permit.fence, abort, &now) {
-            *row = next;
-            let lease_until = row.holder(&now).expect("just renewed").lease_until;
-            self.world.extend(index, lease_until);
-        }
-    }
-
-    fn prove_death(&mut self, index: usize) {
-        let now = self.world.now();
-        let Worker { is_alive, session, generation, .. } = self.world.workers[index].clone();
-        let row = self.world.rows.iter_mut().find(|row| row.generation == generation);
-        if let Some(row) = row.filter(|_| !is_alive)
-            && let Some(next) = effect::died(row, &session, &now)
-        {
-            *row = next;
-        }
-    }
-
-    fn lapse(&mut self) {
-        let now = self.world.now();
-        for row in &mut self.world.rows {
-            if let Some(next) = effect::lapse(row, &now) {
-                *row = next;
-            }
-        }
-    }
-
-    fn person(&self, effect: &Effect) -> Person {
-        let (actor, reason) = ("ada".into(), "seen at the provider".into());
-        Person { actor, reason, version: effect.version }
-    }
-
-    /// A person looks at the destination and says what is there, once the window has passed.
-    fn decide(&mut self) {
-        let now = self.world.now();
-        let Some(effect) = self.world.rows.last().cloned() else { return };
-        let person = self.person(&effect);
-        if self.world.quarantine.is_some() && !self.world.is_quiet() {
-            return; // `resolve` cannot know of requests that the store has forgotten
-        }
-        let key = effect.plan.as_ref().map(|plan| plan.downstream_key.clone());
-        let found = key.map(|key| self.world.objects(&key)).unwrap_or_default();
-        let is_blind = self.honesty == Honesty::Careless && self.world.chance.percent(50);
-        let retry = effect::resolve(&effect, &person, &Resolution::Retry, &now);
-        let next = match found.first() {
-            _ if is_blind => {
-                self.blind_retries += usize::from(retry.is_ok());
-                retry
-            }
-            Some(object) => {
-                effect::resolve(&effect, &person, &Resolution::Done(json(object)), &now)
-            }
-            // Whoever would be told "too early" does not yet know that it failed, either.
-            None if retry.is_ok() && self.world.is_quiet() && self.world.chance.percent(30) => {
-                effect::resolve(&effect, &person, &Resolution::Failed, &now)
-            }
-            None => retry,
-        };
-        if let Ok(next) = next {
-            self.keep(next);
-        }
-    }
-
-    fn supersede_or_void(&mut self) {
-        let now = self.world.now();
-        let Some(effect) = self.world.rows.last().cloned() else { return };
-        let person = self.person(&effect);
-        if let Ok((old, new)) = effect::supersede(&effect, &person, &now) {
-            self.keep(old);
-            self.world.rows.push(new);
-        } else if let Ok(next) = effect::void(&effect, &person, &now)
-            && self.world.quarantine.is_none()
-        {
-            self.yes.remove(&next.generation);
-            self.keep(next);
-        }
     }
 
     fn sweep(&mut self) {

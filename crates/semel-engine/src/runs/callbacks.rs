@@ -7,6 +7,7 @@ use semel_core::journal::{Event, Outcome, blob_digest};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::limits;
+use semel_core::repeats::Door;
 use semel_core::run::Refusal;
 use semel_store::{Card, Write};
 use serde::{Deserialize, Serialize};
@@ -88,7 +89,7 @@ impl Engine {
             identity: Some(format!("callback {digest}")),
             payload,
         };
-        self.signal(signal).await
+        self.signal_by(signal, Door::Callback).await
     }
 
     /// Forgets callbacks of runs that have ended long ago.

@@ -9,13 +9,14 @@ use semel_core::derive;
 use semel_core::journal::{At, Event, Fault, Outcome};
 use semel_core::key::{Key, Namespace};
 use semel_core::limits;
+use semel_core::repeats::Door;
 use semel_core::run::{self, On, Run, Wait};
 use semel_store::Write;
 
 use super::drive::{Driver, Halt, Happened};
 use super::port::Work;
 use super::timers::Purpose;
-use crate::call::{Guard, is_passing};
+use crate::call::is_passing;
 use crate::commit::Stopped;
 use crate::{Engine, Error};
 
@@ -54,10 +55,7 @@ impl Driver {
     pub(crate) fn start_child(&mut self, id: String) {
         let Work::Child(start) = &self.works[&id] else { unreachable!("it is a child") };
         let mut start = start.as_ref().clone();
-        let place = self.last.expect("a plan was delivered");
-        let guard =
-            Guard { run: self.run.number, fence: self.fence, seq: place.seq, link: place.link };
-        start.parent = Some((self.run.id.clone(), guard));
+        start.parent = Some((self.run.id.clone(), self.guard()));
         let now = self.engine.store().ground().now;
         // It has no longer than its parent.
         let left_ms = self.run.deadline.map(|at| at.remaining_ms(&now).max(1));
@@ -83,9 +81,8 @@ impl Driver {
         id: String,
         result: Result<Run, Error>,
     ) -> Result<(), Halt> {
-        let is_ending = self.run.cancel.is_some() || self.is_cancelling || self.is_overdue;
         match result {
-            _ if is_ending => Ok(()),
+            _ if self.is_ending() => Ok(()),
             Ok(run) if run.state().is_final() => self.end_child(id, &run).await,
             Ok(run) => {
                 self.children.waiting.insert(id, run.id);
@@ -160,7 +157,7 @@ impl Driver {
             if cancel {
                 let namespace = Namespace::stored(&child.namespace).unwrap_or_default();
                 let reason = "the run that started it ends";
-                let asked = self.engine.cancel_run(&namespace, &child.id, "semel", reason).await;
+                let asked = self.engine.cancel_child(&namespace, &child.id, reason).await;
                 match asked {
                     Ok(child) if child.state().is_final() => continue,
                     Ok(_) => {}
@@ -189,7 +186,7 @@ fn child_id(run: &Run, what: &str) -> String {
 impl Engine {
     /// Starts a child or finds it, and has its parent woken at its end.
     async fn start_child(&self, start: super::Start, parent: &str) -> Result<Run, Error> {
-        let run = self.start_run(start).await?.run;
+        let run = self.start_run_by(start, Door::Run).await?.run;
         self.watched(run, parent).await
     }
 

@@ -249,6 +249,7 @@ impl Engine {
             () = all_left => {}
             () = self.store().clock().sleep_ms(patience_ms) => {}
         }
+        self.write_repeats().await;
     }
 
     /// One look for runs that are due, as tests take it. Returns how many were taken up.

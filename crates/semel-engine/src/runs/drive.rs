@@ -30,6 +30,7 @@ use super::ink::{Ink, Place};
 use super::port::{Body, Desk, Facts, Port, StepFault, Work};
 use super::timers::{Purpose, Timers};
 use super::undo::{Undoable, Undoing};
+use crate::call::Guard;
 use crate::{Engine, Error, lock};
 use halt::diverged;
 
@@ -316,6 +317,17 @@ impl Driver {
             | Event::Resumed { .. }
             | Event::Finished { .. } => {}
         }
+    }
+
+    /// Whether it is on its way to its end, by a cancel or its deadline.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.run.cancel.is_some() || self.is_cancelling || self.is_overdue
+    }
+
+    /// What is begun for this run is begun only while it is ours.
+    pub(crate) fn guard(&self) -> Guard {
+        let place = self.last.expect("a plan was delivered");
+        Guard { run: self.run.number, fence: self.fence, seq: place.seq, link: place.link }
     }
 
     /// The code is not asked any more. Attempts under way are detached, and settle by themselves.

@@ -60,9 +60,7 @@ impl Driver {
     pub(crate) fn start_enter(&mut self, id: String) {
         let Work::Enter { name } = &self.works[&id] else { unreachable!("it enters") };
         let (name, place) = (name.clone(), self.place(&id));
-        let last = self.last.expect("a plan was delivered");
-        let guard =
-            Guard { run: self.run.number, fence: self.fence, seq: last.seq, link: last.link };
+        let guard = self.guard();
         let (engine, namespace) = (self.engine.clone(), self.run.namespace.clone());
         let errand = async move {
             let result = engine.enter(&namespace, &name, &place, &guard).await;
@@ -87,10 +85,9 @@ impl Driver {
         id: String,
         result: Result<Entered, Error>,
     ) -> Result<(), Halt> {
-        let is_ending = self.run.cancel.is_some() || self.is_cancelling || self.is_overdue;
         match result {
             Err(error) if error.code() == Code::RunTaken => Err(Halt::Lost),
-            _ if is_ending || self.outcome.is_some() => Ok(()),
+            _ if self.is_ending() || self.outcome.is_some() => Ok(()),
             Ok(Entered::Granted(fence)) => self.granted(id, fence).await,
             Ok(Entered::Queued) => {
                 let name = self.entities.open.get(&id).cloned().unwrap_or_default();
@@ -118,9 +115,8 @@ impl Driver {
         id: String,
         result: Result<(), Error>,
     ) -> Result<(), Halt> {
-        let is_ending = self.run.cancel.is_some() || self.is_cancelling || self.is_overdue;
         match result {
-            _ if is_ending || self.outcome.is_some() => Ok(()),
+            _ if self.is_ending() || self.outcome.is_some() => Ok(()),
             Ok(()) => {
                 let what = self.issued(&id).what;
                 self.happen(Event::Left { id, what }).await.map(|_| ())

@@ -58,7 +58,7 @@ impl Driver {
                     return Ok(left);
                 }
             // A journal that says so without anybody having asked: the deadline has passed before.
-            } else if self.run.cancel.is_some() || self.is_overdue || self.is_cancelling {
+            } else if self.is_ending() {
                 if let Some(left) = self.cancel().await? {
                     return Ok(left);
                 }

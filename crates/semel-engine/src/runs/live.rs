@@ -8,13 +8,14 @@ use semel_core::code::Code;
 use semel_core::journal::{At, Event, Fault, Outcome};
 use semel_core::json::Json;
 use semel_core::limits;
+use semel_core::repeats::{Door, Subject};
 use semel_core::run::course::Issued;
 use semel_store::Write;
 
 use super::drive::{Driver, Halt, Happened, foreign, pause};
 use super::port::{Exhausted, OnDoubt, StepFault, Work};
 use super::timers::Purpose;
-use crate::call::{Guard, is_passing};
+use crate::call::{is_passing, is_repeat};
 use crate::{Error, lock};
 
 impl Driver {
@@ -151,16 +152,14 @@ impl Driver {
             unreachable!("it is an effect")
         };
         let (mut call, doer) = (call.clone(), Arc::clone(doer));
-        let place = self.last.expect("a plan was delivered");
-        call.guard = Some(Guard {
-            run: self.run.number,
-            fence: self.fence,
-            seq: place.seq,
-            link: place.link,
-        });
+        call.guard = Some(self.guard());
         let engine = self.engine.clone();
+        let address = call.address.clone();
         let attempt = async move {
             let result = engine.call_telling(*call, doer).await;
+            if is_repeat(&result) {
+                engine.note_repeat(Subject::Effect(address), Door::Run);
+            }
             Happened::Settled { id, result }
         };
         self.effects.push(attempt.boxed());

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use semel_core::audit::{Deed, Verb};
 use semel_core::code::Code;
 use semel_core::effect::State;
 use semel_core::journal::{At, Event};
@@ -21,7 +22,7 @@ use super::ink::Ink;
 use super::leave::{address, load_effect};
 use crate::cards::read_card;
 use crate::commit::Stopped;
-use crate::{Engine, Error, lock};
+use crate::{Engine, Error, audit, lock};
 
 /// The kind of card that the releases of a workflow are.
 pub(super) const KIND: &str = "workflow";
@@ -147,7 +148,15 @@ impl Engine {
             promoted.map(Some).map_err(|_| unknown(workflow, release))
         };
         let name = live(namespace.as_str());
-        let promoted = self.change_card((&name, KIND, workflow), rule).await?;
+        let deed = Deed {
+            actor: actor.to_owned(),
+            verb: Verb::Promote,
+            subject: format!("workflow {workflow}"),
+            reason: reason.to_owned(),
+            version: None,
+            detail: Some(release.to_owned()),
+        };
+        let promoted = self.change_card_as((&name, KIND, workflow), Some(&deed), rule).await?;
         self.learn(run::lane(&name, workflow), promoted.clone());
         Ok(promoted)
     }
@@ -188,7 +197,9 @@ impl Engine {
             if run.release.as_deref() == Some(release) {
                 return Ok(run);
             }
-            match self.commit_move(&run, release, actor, reason).await {
+            let deed = audit::on_run(id, actor, reason, Verb::MoveRun);
+            let deed = Deed { detail: Some(release.to_owned()), ..deed };
+            match self.commit_move(&run, release, (actor, reason), Some(&deed)).await {
                 Ok(run) => return Ok(run),
                 Err(Stopped::Stale(_)) => {}
                 Err(Stopped::Error(error)) => return Err(error),
@@ -201,8 +212,8 @@ impl Engine {
         &self,
         run: &Run,
         release: &str,
-        actor: &str,
-        reason: &str,
+        (actor, reason): (&str, &str),
+        deed: Option<&Deed>,
     ) -> Result<Run, Stopped> {
         let now = self.store().ground().now;
         let moved = run::move_to(run, release, &now).map_err(Error::from)?;
@@ -216,20 +227,19 @@ impl Engine {
             reason: reason.to_owned(),
         };
         // A paused run stays so; its pause is told again, as the last word of its journal.
-        let paused = run.paused.as_ref().map(|pause| Event::Paused {
-            id: pause.id.clone(),
-            fault: semel_core::journal::Fault {
-                code: pause.code.clone(),
-                detail: pause.detail.clone(),
-                raised: pause.raised.clone(),
-                receipts: None,
-            },
-        });
+        let paused = run
+            .paused
+            .as_ref()
+            .map(|pause| Event::Paused { id: pause.id.clone(), fault: run::fault_of(pause) });
         for event in std::iter::once(event).chain(paused) {
             ink.append(At::from(&now), event);
         }
         let mut writes = ink.take_waiting().await?;
         writes.push(Write::run(&moved, &now));
+        if let Some(deed) = deed {
+            let deed = Deed { version: Some(run.version), ..deed.clone() };
+            writes.push(self.audited(&run.namespace, &deed, now.wall).await?);
+        }
         self.commit(Batch { writes: writes.into() }).await?;
         self.inner.dispatch.wake();
         Ok(moved)
@@ -272,7 +282,7 @@ impl Engine {
                 Fit::NotNow => return Ok(false),
                 Fit::Fits => {
                     let reason = "nobody offers its release";
-                    return match self.commit_move(run, to, "semel", reason).await {
+                    return match self.commit_move(run, to, ("semel", reason), None).await {
                         Ok(_) => Ok(true),
                         Err(Stopped::Stale(_)) => Ok(false),
                         Err(Stopped::Error(error)) if error.code() == Code::InProgress => Ok(false),

@@ -6,6 +6,7 @@ use semel_core::journal::{At, Event};
 use semel_core::json::Json;
 use semel_core::key::{Key, Namespace};
 use semel_core::limits;
+use semel_core::repeats::{Door, Subject};
 use semel_core::run::{self, Run};
 use semel_store::{Batch, Write};
 
@@ -28,6 +29,20 @@ impl Engine {
     /// Starts a run, or attaches to the one that this key started before. Where this process offers
     /// the workflow it also takes it, in the same commit.
     pub async fn start_run(&self, ask: Start) -> Result<Started, Error> {
+        self.start_run_by(ask, Door::Start).await
+    }
+
+    /// Like [`Engine::start_run`]: where it attaches, that is a repeat by this door.
+    pub(crate) async fn start_run_by(&self, ask: Start, door: Door) -> Result<Started, Error> {
+        let started = self.start_or_attach(ask).await?;
+        if started.attached {
+            let Run { namespace, id, .. } = &started.run;
+            self.note_repeat(Subject::Run(namespace.clone(), id.clone()), door);
+        }
+        Ok(started)
+    }
+
+    async fn start_or_attach(&self, ask: Start) -> Result<Started, Error> {
         let key = match &ask.key {
             Some(key) => key.clone(),
             None => Key::from_text(&self.inner.chance.attempt_id())?,
@@ -54,24 +69,21 @@ impl Engine {
             let now = self.store().ground().now;
             start.number = (now.wall.0 << 20) | i64::from(self.jitter() >> 12);
             let run = run::start(&start, &now);
+            let id = run.id.clone();
+            // Nobody goes through a gate twice, so it is not asked for a run that is there.
             if !start.passes.is_empty()
-                && let Some(run) = self.store().run(start.namespace.as_str(), &run.id).await?
+                && let Some(started) = self.attach(&start, &id).await?
             {
-                run::attach(&run, &start)?;
-                let held = self.inner.dispatch.held(&run.id);
-                return Ok(Started { run, attached: true, held });
+                return Ok(started);
             }
             match self.insert_run(run, start.input.clone(), guard.clone()).await {
                 Ok(started) => return Ok(started),
                 Err(Stopped::Stale(_)) => {}
                 Err(Stopped::Error(error)) => return Err(error),
             }
-            let id = run::start(&start, &now).id;
             // The key is taken, or the number: then another one is drawn.
-            if let Some(run) = self.store().run(start.namespace.as_str(), &id).await? {
-                run::attach(&run, &start)?;
-                let held = self.inner.dispatch.held(&run.id);
-                return Ok(Started { run, attached: true, held });
+            if let Some(started) = self.attach(&start, &id).await? {
+                return Ok(started);
             }
             if guard.is_some() && start.passes.is_empty() {
                 // The key is free and there is no gate, so it was the parent that was taken.
@@ -79,6 +91,15 @@ impl Engine {
             }
         }
         Err(Error::new(Code::StoreBusy, "no number was free for the run"))
+    }
+
+    async fn attach(&self, start: &run::Start, id: &str) -> Result<Option<Started>, Error> {
+        let Some(run) = self.store().run(start.namespace.as_str(), id).await? else {
+            return Ok(None);
+        };
+        run::attach(&run, start)?;
+        let held = self.inner.dispatch.held(&run.id);
+        Ok(Some(Started { run, attached: true, held }))
     }
 
     async fn insert_run(

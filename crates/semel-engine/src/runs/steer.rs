@@ -1,11 +1,13 @@
 //! What reaches a run from outside: signals, a cancel, an operator's decision. Each may be repeated
 //! safely.
 
+use semel_core::audit::{Deed, Verb};
 use semel_core::code::Code;
 use semel_core::journal::{self, At, Event};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::limits;
+use semel_core::repeats::{Door, Subject};
 use semel_core::run::course::check_delivery_name;
 use semel_core::run::{self, Refusal, Run, Steered};
 use semel_core::time::Moment;
@@ -13,7 +15,7 @@ use semel_store::{Batch, Delivery, Write};
 
 use super::ink::Ink;
 use crate::commit::Stopped;
-use crate::{Engine, Error};
+use crate::{Engine, Error, audit};
 
 /// A signal for a run.
 #[derive(Clone, Debug)]
@@ -37,6 +39,20 @@ pub struct Signalled {
 impl Engine {
     /// Puts a signal into a run's inbox and wakes the run. It is kept until a wait consumes it.
     pub async fn signal(&self, signal: Signal) -> Result<Signalled, Error> {
+        self.signal_by(signal, Door::Signal).await
+    }
+
+    /// Like [`Engine::signal`]: one that was delivered before is a repeat by this door.
+    pub(crate) async fn signal_by(&self, signal: Signal, door: Door) -> Result<Signalled, Error> {
+        let run = Subject::Run(signal.namespace.as_str().to_owned(), signal.run.clone());
+        let signalled = self.deliver(signal).await?;
+        if signalled.repeated {
+            self.note_repeat(run, door);
+        }
+        Ok(signalled)
+    }
+
+    async fn deliver(&self, signal: Signal) -> Result<Signalled, Error> {
         check_delivery_name(&signal.name)?;
         let identity = match signal.identity {
             Some(identity) => identity,
@@ -87,7 +103,19 @@ impl Engine {
         reason: &str,
     ) -> Result<Run, Error> {
         let rule = |run: &Run, now: &Moment| run::cancel(run, actor, reason, now);
-        self.ask_for_end(namespace, id, rule).await
+        let deed = audit::on_run(id, actor, reason, Verb::CancelRun);
+        self.ask_for_end(namespace, id, Some(&deed), rule).await
+    }
+
+    /// The same for a child whose parent ends: nobody's decision but the parent's.
+    pub(crate) async fn cancel_child(
+        &self,
+        namespace: &Namespace,
+        id: &str,
+        reason: &str,
+    ) -> Result<Run, Error> {
+        let rule = |run: &Run, now: &Moment| run::cancel(run, "semel", reason, now);
+        self.ask_for_end(namespace, id, None, rule).await
     }
 
     /// Writes the wish for an end, and carries it out where nobody holds the run.
@@ -95,13 +123,19 @@ impl Engine {
         &self,
         namespace: &Namespace,
         id: &str,
+        deed: Option<&Deed>,
         rule: impl Fn(&Run, &Moment) -> Result<Option<Run>, Refusal>,
     ) -> Result<Run, Error> {
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let run = self.run(namespace, id).await?;
             let now = self.store().ground().now;
             let Some(asked) = rule(&run, &now)? else { return Ok(run) };
-            match self.commit(Write::run(&asked, &now).into()).await {
+            let mut writes = vec![Write::run(&asked, &now)];
+            if let Some(deed) = deed {
+                let deed = Deed { version: Some(run.version), ..deed.clone() };
+                writes.push(self.audited(namespace.as_str(), &deed, now.wall).await?);
+            }
+            match self.commit(Batch { writes: writes.into() }).await {
                 Ok(()) => {
                     self.touched(id);
                     if asked.lease.is_none() {
@@ -124,7 +158,8 @@ impl Engine {
         actor: &str,
         reason: &str,
     ) -> Result<Run, Error> {
-        self.steer(namespace, id, |run, _| run::retry(run, actor, reason)).await
+        let deed = audit::on_run(id, actor, reason, Verb::RetryRun);
+        self.steer(namespace, id, deed, |run, _| run::retry(run, actor, reason)).await
     }
 
     /// Gives the step on which a run is paused its value.
@@ -137,7 +172,9 @@ impl Engine {
         actor: &str,
         reason: &str,
     ) -> Result<Run, Error> {
-        self.steer(namespace, id, |run, ink| {
+        let deed = audit::on_run(id, actor, reason, Verb::SkipStep);
+        let deed = Deed { detail: Some(step.to_owned()), ..deed };
+        self.steer(namespace, id, deed, |run, ink| {
             run::skip(run, step, ink.value(value.clone()), actor, reason)
         })
         .await
@@ -152,12 +189,14 @@ impl Engine {
         reason: &str,
     ) -> Result<Run, Error> {
         let run = self.run(namespace, id).await?;
+        let deed = audit::on_run(id, actor, reason, Verb::FailRun);
         if !self.ends_in_order(&run).await? {
             let now = self.store().ground().now;
-            return self.steer(namespace, id, |run, _| run::fail(run, actor, reason, &now)).await;
+            let rule = |run: &Run, _: &mut Ink| run::fail(run, actor, reason, &now);
+            return self.steer(namespace, id, deed, rule).await;
         }
         let rule = |run: &Run, now: &Moment| run::fail_in_order(run, actor, reason, now);
-        self.ask_for_end(namespace, id, rule).await
+        self.ask_for_end(namespace, id, Some(&deed), rule).await
     }
 
     /// Whether the end of a run is more than a word: it has children, entities or slots, or effects
@@ -179,6 +218,7 @@ impl Engine {
         &self,
         namespace: &Namespace,
         id: &str,
+        deed: Deed,
         rule: impl Fn(&Run, &mut Ink) -> Result<Steered, Refusal>,
     ) -> Result<Run, Error> {
         for _ in 0..limits::COMMIT_TRIES_MAX {
@@ -193,6 +233,8 @@ impl Engine {
             }
             let mut writes = ink.take_waiting().await?;
             writes.push(Write::run(&steered.run, &now));
+            let deed = Deed { version: Some(run.version), ..deed.clone() };
+            writes.push(self.audited(namespace.as_str(), &deed, now.wall).await?);
             match self.commit(Batch { writes: writes.into() }).await {
                 Ok(()) => {
                     self.inner.dispatch.wake();

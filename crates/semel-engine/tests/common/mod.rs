@@ -158,6 +158,7 @@ pub(crate) fn call(key: &str, contract: Contract) -> Call {
         run: None,
         approval: None,
         undoes: None,
+        derived: None,
         rate: None,
         guard: None,
     }
@@ -184,6 +185,7 @@ pub(crate) fn ask(key: &str, contract: Contract) -> Begin {
         run: None,
         approval: None,
         undoes: None,
+        derived: None,
     }
 }
 

@@ -11,6 +11,7 @@ mod job;
 mod notify;
 mod people;
 mod quarantine;
+mod repeats;
 mod retention;
 mod retry;
 mod run_retention;

@@ -248,6 +248,7 @@ impl Kit {
             run: Some(port.facts().run_id.clone()),
             approval: (sending == Sending::Asked).then(|| question(key)),
             undoes: None,
+            derived: None,
             rate: None,
             guard: None,
         };

@@ -147,6 +147,7 @@ impl World {
             run: None,
             approval: None,
             undoes: None,
+            derived: None,
             rate: None,
             guard: None,
         };

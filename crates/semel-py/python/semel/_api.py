@@ -51,6 +51,7 @@ from ._handles import AsyncRunHandle, RunHandle
 from ._intent import Intent, intent
 from ._native import __version__
 from ._people import AsyncQuestion, Decision, Question
+from ._proof import Proof
 from ._releases import Release
 from ._schedules import Schedule
 from ._tools import Tool, Toolbox, tool, tools
@@ -87,6 +88,7 @@ __all__ = [
     "NotApplied",
     "NotConfigured",
     "NotHeld",
+    "Proof",
     "Question",
     "RateLimited",
     "Refused",

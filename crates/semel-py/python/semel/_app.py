@@ -18,6 +18,7 @@ from ._handles import RunHandle
 from ._host import Home, Host, ask_blocking
 from ._ledger import PATIENCE_MS, App, parsed, result_of
 from ._people import Question
+from ._proof import Proof, read_proof
 from ._releases import Release, read_releases
 from ._schedules import CatchUp, Schedule, read_schedule
 from ._workflow import Workflow
@@ -50,7 +51,7 @@ class Semel(App):
         self._pid = os.getpid()
         self._home: Home | None = None
         self._native = ask_blocking(
-            lambda inbox, token: _native.App.open(inbox, token, url, namespace)
+            lambda inbox, token: _native.App.open(inbox, token, self.url, namespace)
         )
         self._set_lease()
         _current.opened(self)
@@ -216,6 +217,12 @@ class Semel(App):
     def find(self, action: str | Effect[..., Any], key: Key) -> dict[str, Any] | None:
         """What the ledger knows of an effect; None when it was never begun."""
         return parsed(ask_blocking(self._find(action, key)))
+
+    def proof(self, action: str | Effect[..., Any], key: Key) -> Proof | None:
+        """Proves what became of an effect, on what evidence, and what is not proven; None when it
+        was never begun. Written as JSON, `semel proof verify` checks it without the store."""
+        text = ask_blocking(self._proof(action, key))
+        return None if text is None else read_proof(text)
 
     def resolve(
         self,

@@ -17,6 +17,7 @@ from ._handles import AsyncRunHandle
 from ._host import Begin, Host
 from ._ledger import PATIENCE_MS, App, parsed, result_of
 from ._people import AsyncQuestion
+from ._proof import Proof, read_proof
 from ._releases import Release, read_releases
 from ._schedules import CatchUp, Schedule, read_schedule
 from ._workflow import Workflow
@@ -229,6 +230,11 @@ class AsyncSemel(App):
     async def find(self, action: str | Effect[..., Any], key: Key) -> dict[str, Any] | None:
         """What the ledger knows of an effect; None when it was never begun."""
         return parsed(await self._ask(self._find(action, key)))
+
+    async def proof(self, action: str | Effect[..., Any], key: Key) -> Proof | None:
+        """Proves what became of an effect, on what evidence; None when it was never begun."""
+        text = await self._ask(self._proof(action, key))
+        return None if text is None else read_proof(text)
 
     async def resolve(
         self,

@@ -1,4 +1,4 @@
-"""The commands that need Python: `semel worker app.py`, `semel lint app.py` and the like."""
+"""The commands that need Python: `semel worker`, `semel lint`, `semel check` and others."""
 
 from __future__ import annotations
 
@@ -24,15 +24,31 @@ def python_command(arguments: list[str]) -> Command | None:
     words = _without_options(arguments)
     if words[:1] == ["worker"]:
         return work
-    if words[:1] == ["lint"]:
+    if words[:1] == ["check"] and words[1:2] != ["destination"]:
+        from .check._command import check
+
+        return check
+    if words[:1] == ["lint"] and not _is_registry(words):
         from .lint._command import lint
 
         return lint
+    if words[:1] == ["spec"] and not _is_registry(words):
+        from ._spec import spec
+
+        return spec
     if words[:2] == ["bench", "python"]:
         from ._bench import bench
 
         return bench
     return None
+
+
+def _is_registry(words: list[str]) -> bool:
+    """Whether it is about what an application in Rust declared."""
+    # A specification in Python may be written to a `.json`, too.
+    return not any(word.endswith(".py") for word in words) and any(
+        word.endswith(".json") for word in words
+    )
 
 
 def _without_options(arguments: list[str]) -> list[str]:

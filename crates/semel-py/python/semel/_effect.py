@@ -72,17 +72,20 @@ class Effect(Declared[P, R_co]):
         super().__init__(function, action)
         names = self.shape.names
         self.contract = contract
-        self._key = KeyMaker(key, names)
+        self.key = KeyMaker(key, names)
         self._fingerprint, members, printed = _fingerprinter(fingerprint, names)
         self.has_fingerprint = members is not None
+        self.counted = None if members is None else sorted(printed or members)
+        """The parameters that count, where not all of them do."""
         self._classify = classify
-        self._downstream_key = (
+        self.downstream_key = (
             None if downstream_key is None else TextMaker(downstream_key, names, "downstream_key")
         )
         self._ask = None if approval is None else Asker(approval, names)
-        self.names_before = self._key.names | printed
+        self.approval = approval
+        self.names_before = self.key.names | printed
         """The parameters that must be known before it is sent, beside those of its input."""
-        for maker in (self._downstream_key, self._ask):
+        for maker in (self.downstream_key, self._ask):
             self.names_before |= set() if maker is None else maker.names
         if on_doubt not in ("wait", "continue"):
             raise ValueError('on_doubt is "wait" or "continue"')
@@ -92,21 +95,28 @@ class Effect(Declared[P, R_co]):
                 # A blocking caller does both in its own thread, and has no event loop.
                 raise TypeError(f"the look of {action} is async, so its function must be, too")
         self.goes_on = on_doubt == "continue"
+        self.again = again(retries)
+        self.rate = None if rate is None else rate_parts(rate)
+        self.times = {
+            "lease_ms": optional_ms(lease),
+            "deadline_ms": optional_ms(deadline),
+            "settle_ms": optional_ms(settle_window),
+            "window_ms": optional_ms(replay_window),
+        }
+        """The times that are declared; None has its default."""
         self.declaration = Declaration(
             action,
-            again=again(retries),
+            again=self.again,
             can_abort=self.shape.is_async,
             goes_on=self.goes_on,
             contract=None if contract is None else contract.name,
             retention_ms=None if contract is None else contract.retention_ms,
             look_first=contract is not None and contract.look_first,
             members=members,
-            lease_ms=optional_ms(lease),
-            deadline_ms=optional_ms(deadline),
-            settle_ms=optional_ms(settle_window),
-            window_ms=optional_ms(replay_window),
             hold_ms=optional_ms(hold),
-            rate=None if rate is None else rate_parts(rate),
+            rate=self.rate,
+            derived=self.key.source,
+            **self.times,
         )
         self.compensate_with = compensate_with
         if compensate_with is not None:
@@ -124,12 +134,12 @@ class Effect(Declared[P, R_co]):
 
     def key_of(self, *args: P.args, **kwargs: P.kwargs) -> list[str]:
         """The key of a call, as the list of its parts: for `app.find` and `app.resolve`."""
-        return self._key(self._typed(self.shape.bind(args, kwargs)))
+        return self.key(self._typed(self.shape.bind(args, kwargs)))
 
     def _typed(self, values: dict[str, Any]) -> dict[str, Any]:
         # What the key is made of is typed first: else `"A0…"` and the UUID that is read from it
         # would be two intents.
-        return self.shape.fit(values, self._key.names)
+        return self.shape.fit(values, self.key.names)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bound:
         """One call: its key and its input."""
@@ -138,8 +148,8 @@ class Effect(Declared[P, R_co]):
     def bound(self, values: dict[str, Any]) -> Bound:
         """One call with these values. They may be without what its input gets later."""
         self.shape.result.check()  # now, and not when there is a receipt already
-        key = self._key(values := self._typed(values))
-        downstream = None if self._downstream_key is None else self._downstream_key(values)
+        key = self.key(values := self._typed(values))
+        downstream = None if self.downstream_key is None else self.downstream_key(values)
         print_ = None if self._fingerprint is None else self._fingerprint(values)
         ask = None if self._ask is None else self._ask(values)
         return Bound(key, downstream, self.shape.dump(values, print_), ask)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from ._codec import Codec, codec
 from ._errors import TimedOut
 from ._host import Begin, Host, ask_blocking
+from ._proof import Proof, read_proof
 
 if TYPE_CHECKING:
     from . import _native
@@ -68,6 +69,11 @@ class RunHandle(_Run[T]):
         """The run as it stands."""
         return dict(json.loads(ask_blocking(self._native.status)))
 
+    def proof(self) -> Proof:
+        """Proves what became of the run and of its effects, on what evidence, and what is not
+        proven. Written as JSON, `semel proof verify` checks it without the store."""
+        return read_proof(ask_blocking(self._native.proof))
+
     @property
     def state(self) -> str:
         """Where the run stands."""
@@ -112,6 +118,10 @@ class AsyncRunHandle(_Run[T]):
     async def status(self) -> dict[str, Any]:
         """The run as it stands."""
         return dict(json.loads(await Host.running().ask(self._native.status)))
+
+    async def proof(self) -> Proof:
+        """Proves what became of the run and of its effects, on what evidence."""
+        return read_proof(await Host.running().ask(self._native.proof))
 
     async def state(self) -> str:
         """Where the run stands."""

@@ -44,7 +44,7 @@ class App:
     def __init__(
         self, url: str, namespace: str, lease: Duration | None, release: str | None
     ) -> None:
-        self.url = url
+        self.url = _current.directed(url)
         self.namespace = namespace
         self.release = release
         self._lease_ms = optional_ms(lease)
@@ -231,6 +231,10 @@ class App:
     def _find(self, action: str | Effect[..., Any], key: Key) -> Begin:
         name = action.action if isinstance(action, Effect) else action
         return lambda inbox, token: self.native.find(inbox, token, name, key_parts(key))
+
+    def _proof(self, action: str | Effect[..., Any], key: Key) -> Begin:
+        name = action.action if isinstance(action, Effect) else action
+        return lambda inbox, token: self.native.proof(inbox, token, name, key_parts(key))
 
     def _resolve(
         self,

@@ -57,13 +57,22 @@ class Template:
         in one text `a:b` and `c` could not be told from `a` and `b:c`."""
         if len(self.fields) < 2:
             return [self.fill(values)]
+        return self._parts(lambda field: _value(field, values))
+
+    def shown_parts(self) -> list[str]:
+        """The parts of a key with the names of the places in their stead."""
+        if len(self.fields) < 2:
+            return [self.text]
+        return self._parts(lambda field: "{" + field + "}")
+
+    def _parts(self, value: Callable[[str], str]) -> list[str]:
         parts: list[str] = []
         for literal, field in self.pieces:
             # What only separates is no part: each place is one already.
             if _WORD.search(word := literal.strip(_SEPARATORS)):
                 parts.append(word)
             if field is not None:
-                parts.append(_value(field, values))
+                parts.append(value(field))
         return parts
 
 
@@ -108,30 +117,43 @@ class KeyMaker:
     """Makes the key of a call, as the list of its parts."""
 
     def __init__(self, source: KeySource, names: Collection[str]) -> None:
-        self._function: Callable[..., Any] | None = None
-        self._templates: list[Template] = []
+        self.function: Callable[..., Any] | None = None
+        """What makes it, where a function does."""
+        self.templates: list[Template] = []
         if callable(source):
-            self._function = source
+            self.function = source
             check_parameters(source, set(names), "key")
         elif isinstance(source, str):
-            self._templates = [Template(source, names, "key")]
+            self.templates = [Template(source, names, "key")]
         else:
-            self._templates = [Template(part, names, "key") for part in source]
-        if self._function is None and not self._templates:
+            self.templates = [Template(part, names, "key") for part in source]
+        if self.function is None and not self.templates:
             raise _invalid("the key is empty")
-        for template in self._templates:
+        for template in self.templates:
             if not template.text.strip():
                 raise _invalid("a part of the key is blank")
+        self.source = _told(source)
+        """How the key is made, as its author wrote it."""
         self.names: set[str] = set()
         """The parameters that it looks at."""
-        for one in (source,) if callable(source) else self._templates:
+        for one in (source,) if callable(source) else self.templates:
             self.names |= names_used(one, names)
 
     def __call__(self, values: dict[str, Any]) -> list[str]:
-        if self._function is not None:
-            return key_parts(call_with(self._function, values))
+        if self.function is not None:
+            return key_parts(call_with(self.function, values))
         # Each template gives the same number of parts in every call, so none can pass for another.
-        return [part for template in self._templates for part in template.parts(values)]
+        return [part for template in self.templates for part in template.parts(values)]
+
+
+def _told(source: KeySource) -> str:
+    """The text of a template, of a list of them, or the name of a function with its parameters."""
+    if isinstance(source, str):
+        return source
+    if not callable(source):
+        return "[" + ", ".join(source) + "]"
+    name = getattr(source, "__qualname__", type(source).__name__)
+    return f"function {name}({', '.join(inspect.signature(source).parameters)})"
 
 
 def key_parts(key: Any) -> list[str]:
@@ -150,6 +172,8 @@ class TextMaker:
         if callable(source):
             check_parameters(source, set(names), what)
         self._source = source if callable(source) else Template(source, names, what)
+        self.text = self._source.text if isinstance(self._source, Template) else None
+        """The template, where it is one."""
         self.names = names_used(self._source, names)
         """The parameters that it looks at."""
 

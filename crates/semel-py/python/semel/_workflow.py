@@ -71,6 +71,7 @@ class Workflow(Declared[P, R_co]):
         if pin not in (None, "strict"):
             raise ValueError('pin is "strict" or left out')
         self.is_strict = pin == "strict"
+        self.concurrency = Concurrency(concurrency) if isinstance(concurrency, int) else concurrency
         self.policy = _policy(concurrency, self.shape.names)
 
     @property

@@ -9,7 +9,7 @@ from example_stage import Stage, on_stage
 from example_story import check_done, finish
 from example_worker import Forked, Worker
 
-DIE_AT = "SEMEL_DEMO_DIE_AT"
+DIE_AT = "SEMEL_REHEARSE_DIE_AT"
 # Whether a run parks, is woken or renews its lease depends on who is faster.
 BY_THE_CLOCK = (" run running", " run waiting", " taken")
 

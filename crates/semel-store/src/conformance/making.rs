@@ -34,6 +34,7 @@ pub fn begin(address: &Address, attempt_id: &str) -> Begin {
         run: None,
         approval: None,
         undoes: None,
+        derived: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
+use semel_core::seal::Seal;
 use semel_core::time::Steady;
 use tokio_postgres::types::{ToSql, Type};
 
@@ -26,19 +27,20 @@ pub(super) type Column<'a> = Box<dyn ToSql + Sync + Send + 'a>;
 const INSERT_EFFECTS: &str = "WITH w AS MATERIALIZED (SELECT nextval('semel.effect_rows') AS row, \
      u.* FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::text[], \
      $7::text[], $8::bigint[], $9::bigint[], $10::bigint[], $11::boolean[], $12::boolean[], \
-     $13::bigint[], $14::text[]) AS u(namespace, action, key, generation, version, state, \
-     workflow, created_at, due_at, sweep_at, alarmed, held, sum, record)) \
+     $13::bigint[], $14::text[], $15::bytea[]) AS u(namespace, action, key, generation, version, \
+     state, workflow, created_at, due_at, sweep_at, alarmed, held, sum, record, seal)) \
      INSERT INTO semel.effects (row, namespace, action, key, generation, version, state, \
-     workflow, created_at, due_at, sweep_at, alarmed, held, sum, record) \
+     workflow, created_at, due_at, sweep_at, alarmed, held, sum, record, seal) \
      SELECT row, namespace, action, key, generation, version, state, workflow, created_at, \
-     due_at, sweep_at, alarmed, held, sum, record FROM w \
+     due_at, sweep_at, alarmed, held, sum, record, seal FROM w \
      ORDER BY namespace COLLATE \"C\", action COLLATE \"C\", key COLLATE \"C\", generation";
 
 const UPDATE_EFFECTS: &str = "UPDATE semel.effects AS e SET version = w.version, \
      state = w.state, due_at = w.due_at, sweep_at = w.sweep_at, alarmed = w.alarmed, \
-     held = w.held, sum = w.sum, record = w.record FROM unnest($1::bigint[], $2::bigint[], \
-     $3::text[], $4::bigint[], $5::bigint[], $6::boolean[], $7::boolean[], $8::bigint[], \
-     $9::text[]) AS w(row, version, state, due_at, sweep_at, alarmed, held, sum, record) \
+     held = w.held, sum = w.sum, record = w.record, seal = w.seal FROM unnest($1::bigint[], \
+     $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::boolean[], $7::boolean[], \
+     $8::bigint[], $9::text[], $10::bytea[]) \
+     AS w(row, version, state, due_at, sweep_at, alarmed, held, sum, record, seal) \
      WHERE e.row = w.row";
 
 const DELETE_EFFECTS: &str = "DELETE FROM semel.effects AS e \
@@ -47,20 +49,22 @@ const DELETE_EFFECTS: &str = "DELETE FROM semel.effects AS e \
      AND e.action = w.action AND e.key = w.key AND e.generation = w.generation";
 
 const INSERT_RUNS: &str = "INSERT INTO semel.runs (number, namespace, id, version, workflow, key, \
-     lane, state, parked, fence, created_at, wake_at, waits_on, queue, sweep_at, sum, record) \
-     SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], \
+     lane, state, parked, fence, created_at, wake_at, waits_on, queue, sweep_at, sum, record, \
+     seal) SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::bigint[], $5::text[], \
      $6::text[], $7::text[], $8::text[], $9::boolean[], $10::bigint[], $11::bigint[], \
-     $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bigint[], $17::text[])";
+     $12::bigint[], $13::text[], $14::text[], $15::bigint[], $16::bigint[], $17::text[], \
+     $18::bytea[])";
 
 const UPDATE_RUNS: &str = "UPDATE semel.runs AS r SET version = w.version, lane = w.lane, \
      state = w.state, parked = w.parked, fence = w.fence, wake_at = w.wake_at, \
      waits_on = w.waits_on, queue = w.queue, sweep_at = w.sweep_at, sum = w.sum, \
-     record = w.record, \
+     record = w.record, seal = w.seal, \
      shown_to = NULL, shown_until = NULL \
      FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::boolean[], $6::bigint[], \
-     $7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[]) \
+     $7::bigint[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[], \
+     $13::bytea[]) \
      AS w(number, version, lane, state, parked, fence, wake_at, waits_on, queue, sweep_at, sum, \
-     record) \
+     record, seal) \
      WHERE r.number = w.number";
 
 const DELETE_RUNS: &str = "DELETE FROM semel.runs WHERE number = ANY($1::bigint[])";
@@ -83,11 +87,13 @@ const INSERT_ENTRIES: &str = "INSERT INTO semel.journal (run, seq, link, entry) 
      SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::text[])";
 
 const INSERT_DELIVERIES: &str = "INSERT INTO semel.inbox \
-     (run, number, identity, name, payload, at, consumed) SELECT * FROM unnest($1::bigint[], \
-     $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::boolean[])";
+     (run, number, identity, name, payload, at, consumed, seal) SELECT * FROM \
+     unnest($1::bigint[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::bigint[], \
+     $7::boolean[], $8::bytea[])";
 
-const UPDATE_DELIVERIES: &str = "UPDATE semel.inbox AS i SET consumed = w.consumed \
-     FROM unnest($1::bigint[], $2::bigint[], $3::boolean[]) AS w(run, number, consumed) \
+const UPDATE_DELIVERIES: &str = "UPDATE semel.inbox AS i SET consumed = w.consumed, \
+     seal = w.seal FROM unnest($1::bigint[], $2::bigint[], $3::boolean[], $4::bytea[]) \
+     AS w(run, number, consumed, seal) \
      WHERE i.run = w.run AND i.number = w.number";
 
 /// Written even where it is there: that holds it against somebody who is about to drop it.
@@ -220,6 +226,7 @@ impl<'a> Flush<'a> {
                 bools(rows().map(|row| row.held)),
                 int8(rows().map(|row| row.sum)),
                 text(rows().map(|row| row.record.as_str())),
+                seals(rows().map(|row| row.seal(point(row.due, boot)))),
             ],
         );
     }
@@ -247,6 +254,7 @@ impl<'a> Flush<'a> {
                 bools(rows().map(|row| row.held)),
                 int8(rows().map(|row| row.sum)),
                 text(rows().map(|row| row.record.as_str())),
+                seals(rows().map(|row| row.seal(point(row.due, boot)))),
             ],
         );
     }
@@ -282,6 +290,7 @@ impl<'a> Flush<'a> {
                     maybe_int8(rows().map(|row| row.sweep_at.map(|at| at.0))),
                     int8(rows().map(|row| row.sum)),
                     text(rows().map(|row| row.record.as_str())),
+                    seals(rows().map(|row| row.seal(point(row.wake_at, boot)))),
                 ],
             );
         }
@@ -314,6 +323,7 @@ impl<'a> Flush<'a> {
                 maybe_int8(rows().map(|row| row.sweep_at.map(|at| at.0))),
                 int8(rows().map(|row| row.sum)),
                 text(rows().map(|row| row.record.as_str())),
+                seals(rows().map(|row| row.seal(point(row.wake_at, boot)))),
             ],
         );
     }
@@ -381,6 +391,7 @@ impl<'a> Flush<'a> {
                     text(new.iter().map(|one| one.payload.as_str())),
                     int8(new.iter().map(|one| one.at.0)),
                     bools(new.iter().map(|one| one.consumed)),
+                    seals(new.iter().map(|one| one.seal())),
                 ],
             );
         }
@@ -391,6 +402,7 @@ impl<'a> Flush<'a> {
                     int8(changed.iter().map(|one| one.run)),
                     int8(changed.iter().map(|one| one.number)),
                     bools(changed.iter().map(|one| one.consumed)),
+                    seals(changed.iter().map(|one| one.seal())),
                 ],
             );
         }
@@ -430,6 +442,10 @@ fn maybe_text<'a>(values: impl Iterator<Item = Option<&'a str>>) -> (Column<'a>,
 
 fn bools<'a>(values: impl Iterator<Item = bool>) -> (Column<'a>, Type) {
     (Box::new(values.collect::<Vec<_>>()), Type::BOOL_ARRAY)
+}
+
+fn seals<'a>(values: impl Iterator<Item = Seal>) -> (Column<'a>, Type) {
+    (Box::new(values.map(|seal| seal.0.to_vec()).collect::<Vec<_>>()), Type::BYTEA_ARRAY)
 }
 
 fn bytes<'a>(values: impl Iterator<Item = &'a [u8]>) -> (Column<'a>, Type) {

@@ -47,15 +47,15 @@ const NEWEST: &str = "SELECT row, generation, version, record, sum FROM semel.ef
 
 /// Waits for whoever is about to insert the same key. No error: one would end a user's transaction.
 const INSERT: &str = "INSERT INTO semel.effects (row, namespace, action, key, generation, version, \
-     state, workflow, created_at, due_at, sweep_at, alarmed, held, sum, record) \
+     state, workflow, created_at, due_at, sweep_at, alarmed, held, sum, record, seal) \
      VALUES (nextval('semel.effect_rows'), $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, \
-     $14) \
+     $14, $15) \
      ON CONFLICT (namespace, action, key, generation) DO NOTHING \
      RETURNING row, pg_current_xact_id()::text";
 
 /// Writes only in the transaction that is named.
 const UPDATE: &str = "UPDATE semel.effects SET version = $2, state = $3, due_at = $4, \
-     sweep_at = $5, alarmed = $6, held = $7, sum = $8, record = $9 WHERE row = $1 \
+     sweep_at = $5, alarmed = $6, held = $7, sum = $8, record = $9, seal = $12 WHERE row = $1 \
      AND version = $10 AND ($11::text IS NULL OR pg_current_xact_id()::text = $11) \
      RETURNING row, pg_current_xact_id()::text";
 
@@ -157,7 +157,8 @@ async fn insert<W: Wire>(
 ) -> Result<Vec<W::Line>, TransactionError> {
     let (generation, version) = (i64::from(row.generation), signed(row.version));
     let (due, sweep_at) = (row.due.map(|due| due.ms), row.sweep_at.map(|at| at.0));
-    let params: [Param<'_>; 14] = [
+    let seal = row.seal(due).0.to_vec();
+    let params: [Param<'_>; 15] = [
         (&row.address.namespace.as_str(), Type::TEXT),
         (&row.address.action.as_str(), Type::TEXT),
         (&row.address.key.as_str(), Type::TEXT),
@@ -172,6 +173,7 @@ async fn insert<W: Wire>(
         (&row.held, Type::BOOL),
         (&row.sum, Type::INT8),
         (&row.record, Type::TEXT),
+        (&seal, Type::BYTEA),
     ];
     ask(shared, wire, INSERT, &params).await
 }
@@ -187,7 +189,8 @@ async fn update<W: Wire>(
 ) -> Result<Vec<W::Line>, TransactionError> {
     let (version, from) = (signed(row.version), signed(from));
     let (due, sweep_at) = (row.due.map(|due| due.ms), row.sweep_at.map(|at| at.0));
-    let params: [Param<'_>; 11] = [
+    let seal = row.seal(due).0.to_vec();
+    let params: [Param<'_>; 12] = [
         (&place, Type::INT8),
         (&version, Type::INT8),
         (&row.state.as_str(), Type::TEXT),
@@ -199,6 +202,7 @@ async fn update<W: Wire>(
         (&row.record, Type::TEXT),
         (&from, Type::INT8),
         (&name, Type::TEXT),
+        (&seal, Type::BYTEA),
     ];
     ask(shared, wire, UPDATE, &params).await
 }

@@ -60,7 +60,9 @@ impl Hints {
 
 const NOTIFY: &str = "SELECT pg_notify($1, '')";
 
-const HIGH: &str = "UPDATE semel.meta SET wall_high = $1 WHERE wall_high < $1";
+const HIGH: &str = "UPDATE semel.meta SET wall_high = $1, seal = semel.seal('meta', \
+     format::text, store_id, epoch::text, server, boot::text, boot_since::text, $1::bigint::text) \
+     WHERE wall_high < $1";
 
 /// Tells the other processes. Whatever fails here is found by their polls.
 async fn ring(door: Door, bell: Arc<Notify>, changes: Arc<watch::Sender<u64>>) {

@@ -42,13 +42,13 @@ const ENTRIES: &str = "SELECT j.run, j.seq, j.link \
      FROM unnest($1::bigint[], $2::bigint[]) AS w(run, seq) \
      JOIN semel.journal AS j USING (run, seq)";
 
-const DELIVERIES: &str = "SELECT i.run, i.number, i.identity, i.name, i.payload, i.at, i.consumed \
-     FROM unnest($1::bigint[], $2::text[]) AS w(run, identity) \
+const DELIVERIES: &str = "SELECT i.run, i.number, i.identity, i.name, i.payload, i.at, i.consumed, \
+     i.seal FROM unnest($1::bigint[], $2::text[]) AS w(run, identity) \
      JOIN semel.inbox AS i USING (run, identity) ORDER BY i.run, i.number FOR UPDATE OF i";
 
 /// Under the lock of their runs: nobody delivers in between.
 const LAST_DELIVERIES: &str = "SELECT i.run, i.number, i.identity, i.name, i.payload, i.at, \
-     i.consumed FROM unnest($1::bigint[]) AS w(run) CROSS JOIN LATERAL \
+     i.consumed, i.seal FROM unnest($1::bigint[]) AS w(run) CROSS JOIN LATERAL \
      (SELECT * FROM semel.inbox WHERE run = w.run ORDER BY number DESC LIMIT 1) AS i";
 
 const USES: &str = "SELECT u.namespace, u.digest, u.run \
@@ -289,7 +289,7 @@ pub(super) fn card(row: &SqlRow) -> Result<Card, StoreError> {
 }
 
 pub(super) fn delivery(row: &SqlRow) -> Result<Delivery, StoreError> {
-    Ok(Delivery {
+    let delivery = Delivery {
         run: get(row, 0)?,
         number: get(row, 1)?,
         identity: get(row, 2)?,
@@ -297,5 +297,6 @@ pub(super) fn delivery(row: &SqlRow) -> Result<Delivery, StoreError> {
         payload: get(row, 4)?,
         at: Wall(get(row, 5)?),
         consumed: get(row, 6)?,
-    })
+    };
+    delivery.checked(get(row, 7)?)
 }

@@ -166,8 +166,10 @@ fn removed() -> Written {
 
 /// A row is there when it is at this version as it was written, or at a later one.
 const REPORT: &str = "INSERT INTO semel.lost \
-     (epoch, namespace, action, name, generation, version, state, written_at, worker) \
-     SELECT $1, w.namespace, w.action, w.name, w.generation, w.version, w.state, w.written_at, $2 \
+     (epoch, namespace, action, name, generation, version, state, written_at, worker, seal) \
+     SELECT $1, w.namespace, w.action, w.name, w.generation, w.version, w.state, w.written_at, $2, \
+     semel.seal('lost', $1::bigint::text, w.namespace, w.action, w.name, w.generation::text, \
+     w.version::text, w.state, w.written_at::text, $2::text) \
      FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], \
      $9::text[], $10::bigint[]) \
      AS w(namespace, action, name, generation, version, sum, state, written_at) \

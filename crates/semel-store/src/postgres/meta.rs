@@ -140,16 +140,23 @@ const LOCK: &str = "SELECT server, epoch, boot, wall_high, \
      (SELECT min(recovered_at) FROM semel.returns WHERE closed_at IS NULL) \
      FROM semel.meta FOR UPDATE";
 
-const MOVE: &str = "UPDATE semel.meta SET epoch = $1, boot = $2, boot_since = $3, server = $4";
+const MOVE: &str = "UPDATE semel.meta SET epoch = $1, boot = $2, boot_since = $3, server = $4, \
+     seal = semel.seal('meta', format::text, store_id, $1::bigint::text, $4::text, \
+     $2::bigint::text, $3::bigint::text, wall_high::text)";
 
-const RETURN: &str = "INSERT INTO semel.returns (epoch, opened_at, recovered_at, evidence) \
-     VALUES ($1, $2, $3, $4)";
+const RETURN: &str = "INSERT INTO semel.returns (epoch, opened_at, recovered_at, evidence, seal) \
+     VALUES ($1, $2, $3, $4, semel.seal('return', $1::bigint::text, $2::bigint::text, \
+     $3::bigint::text, $4::text, NULL, NULL, NULL))";
 
 /// The points in these belong to a clock that is gone: all of them are due, to everybody.
 const DUE: [&str; 2] = [
-    "UPDATE semel.effects SET due_at = 0 WHERE due_at IS NOT NULL",
-    "UPDATE semel.runs SET wake_at = 0, shown_to = NULL, shown_until = NULL \
-     WHERE wake_at IS NOT NULL",
+    "UPDATE semel.effects SET due_at = 0, seal = semel.seal('effect', namespace, action, key, \
+     generation::text, version::text, state, workflow, created_at::text, '0', sweep_at::text, \
+     alarmed::int::text, held::int::text, sum::text) WHERE due_at IS NOT NULL",
+    "UPDATE semel.runs SET wake_at = 0, shown_to = NULL, shown_until = NULL, \
+     seal = semel.seal('run', number::text, namespace, id, version::text, workflow, key, lane, \
+     state, parked::int::text, fence::text, created_at::text, '0', waits_on, queue, \
+     sweep_at::text, sum::text) WHERE wake_at IS NOT NULL",
 ];
 
 /// Opens the quarantine, unless another process was quicker.

@@ -8,13 +8,14 @@ use crate::StoreError;
 use crate::random_hex;
 
 /// The format this Semel writes: the number of its newest migration.
-pub const FORMAT: i64 = 3;
+pub const FORMAT: i64 = 4;
 
 /// Forward only: a released file never changes.
-const MIGRATIONS: [(i64, &str); 3] = [
+const MIGRATIONS: [(i64, &str); 4] = [
     (1, include_str!("migrations/001_ledger_and_runs.sql")),
     (2, include_str!("migrations/002_outbox.sql")),
     (3, include_str!("migrations/003_cards.sql")),
+    (4, include_str!("migrations/004_seals.sql")),
 ];
 
 /// Two who migrate at once would meet in the middle.
@@ -29,6 +30,10 @@ const FIRST: &str = "INSERT INTO semel.meta \
      VALUES (1, $1, $2, 0, $3, 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint, 0)";
 
 const LATER: &str = "UPDATE semel.meta SET format = $1";
+
+/// With the last word on the format.
+const SEAL: &str = "UPDATE semel.meta SET seal = semel.seal('meta', format::text, store_id, \
+     epoch::text, server, boot::text, boot_since::text, wall_high::text)";
 
 /// Whether this Semel can work with a format.
 pub(super) fn check(found: i64) -> Result<(), StoreError> {
@@ -80,6 +85,7 @@ pub(super) async fn migrate(session: &Session) -> Result<i64, StoreError> {
     } else {
         session.query(LATER, &[(&FORMAT, Type::INT8)]).await.map_err(failed)?;
     }
+    session.query(SEAL, &[]).await.map_err(failed)?;
     session.client().batch_execute("COMMIT").await.map_err(failed)?;
     Ok(from)
 }

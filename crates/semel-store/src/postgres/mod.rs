@@ -20,6 +20,7 @@ mod migrate;
 mod outbox;
 mod rows;
 mod run_rows;
+mod seals;
 mod time;
 mod transaction;
 mod upkeep;
@@ -181,7 +182,7 @@ impl Shared {
         let meta = self.meta();
         let wall = self.time.wall_ms();
         let ms = match self.time.clock() {
-            Clock::Real => wall - meta.boot_since,
+            Clock::Real | Clock::Ahead(_) => wall - meta.boot_since,
             Clock::Manual(_) => self.time.local_ms(),
         };
         let now = Moment {

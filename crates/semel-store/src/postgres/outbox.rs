@@ -71,8 +71,8 @@ pub type Judge<'a> =
 pub struct Forwarded {
     /// The effects that are planned since.
     pub planned: Vec<Effect>,
-    /// Rows that the ledger knew already.
-    pub same: usize,
+    /// The effects of rows that the ledger knew already.
+    pub same: Vec<Address>,
     pub refused: usize,
     /// There may be more.
     pub is_full: bool,
@@ -104,7 +104,9 @@ const TAKE_ONE: &str = "SELECT id, namespace, action, key, input, workflow, crea
 
 const GONE: &str = "DELETE FROM semel.outbox WHERE id = ANY($1::bigint[])";
 
-const REFUSE: &str = "UPDATE semel.outbox AS o SET refused_code = w.code, refused_text = w.text \
+const REFUSE: &str = "UPDATE semel.outbox AS o SET refused_code = w.code, refused_text = w.text, \
+     seal = semel.seal('intent', o.namespace, o.action, o.key, o.input, o.workflow, \
+     o.created_at::text, w.code, w.text) \
      FROM unnest($1::bigint[], $2::text[], $3::text[]) AS w(id, code, text) WHERE o.id = w.id";
 
 /// Which rows a batch takes.
@@ -160,7 +162,7 @@ impl Postgres {
             match self.forward_batch(Which::One(*id), judge, &mut Vec::new()).await {
                 Ok(one) => {
                     all.planned.extend(one.planned);
-                    all.same += one.same;
+                    all.same.extend(one.same);
                     all.refused += one.refused;
                 }
                 Err(Stop::Blocked(error)) => {
@@ -304,7 +306,7 @@ async fn take(session: &Session, which: Which<'_>) -> Result<(Vec<Taken>, Ground
 #[derive(Default)]
 struct Sorted {
     planned: Vec<Effect>,
-    same: usize,
+    same: Vec<Address>,
     gone: Vec<i64>,
     refused: Vec<(i64, String, String)>,
 }
@@ -336,7 +338,7 @@ fn sort(
                 sorted.gone.push(row.id);
             }
             Verdict::Same => {
-                sorted.same += 1;
+                sorted.same.extend(address.iter().cloned());
                 sorted.gone.push(row.id);
             }
             Verdict::Refuse(code, text) => {

@@ -42,10 +42,10 @@ const JOURNAL: &str = "SELECT seq, link, entry FROM semel.journal WHERE run = $1
 const LAST_ENTRY: &str =
     "SELECT seq, link, entry FROM semel.journal WHERE run = $1 ORDER BY seq DESC LIMIT 1";
 
-const INBOX: &str = "SELECT run, number, identity, name, payload, at, consumed FROM semel.inbox \
-     WHERE run = $1 AND NOT consumed ORDER BY number";
+const INBOX: &str = "SELECT run, number, identity, name, payload, at, consumed, seal \
+     FROM semel.inbox WHERE run = $1 AND NOT consumed ORDER BY number";
 
-const DELIVERY: &str = "SELECT run, number, identity, name, payload, at, consumed \
+const DELIVERY: &str = "SELECT run, number, identity, name, payload, at, consumed, seal \
      FROM semel.inbox WHERE run = $1 AND identity = $2";
 
 const BLOB: &str = "SELECT text FROM semel.blobs WHERE namespace = $1 AND digest = $2";

@@ -71,7 +71,7 @@ impl ServerTime {
     pub(super) fn wall_ms(&self) -> i64 {
         match &self.clock {
             Clock::Manual(_) => self.clock.read().wall_ms,
-            Clock::Real => {
+            Clock::Real | Clock::Ahead(_) => {
                 let offsets = *self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
                 let best = offsets.newest.max(offsets.before);
                 self.local_ms() + best.expect("a store that is open has read the server's clock")

@@ -1,5 +1,7 @@
 //! What an operator asks of a store on Postgres.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::time::{Moment, Wall};
@@ -9,30 +11,23 @@ use tokio_postgres::types::Type;
 use super::load::{get, signed, unsigned};
 use super::rows::{self, read, sql_limit};
 use super::wire::Param;
-use super::{FORMAT, Postgres, cards, run_rows};
+use super::{FORMAT, Postgres, cards, run_rows, seals};
 use crate::upkeep::{EffectColumns, RunColumns, blob_problem, chain_problem};
 use crate::{
-    Audit, CardAudit, Closed, CommitError, Lost, LostRow, Return, RunAudit, Store, StoreError,
-    Upkeep,
+    Audit, Belonging, Beside, CardAudit, Closed, CommitError, Identity, Lost, LostRow, PartAudit,
+    Return, RunAudit, Store, StoreError, Upkeep,
 };
 
 /// How many large values are read at once.
 const BLOBS: usize = 8;
 
 const AUDIT: &str = "SELECT row, generation, version, record, sum, namespace, action, key, state, \
-     sweep_at, alarmed, held FROM semel.effects WHERE row > $1 ORDER BY row LIMIT $2";
+     sweep_at, alarmed, held, workflow, created_at, due_at, seal FROM semel.effects \
+     WHERE row > $1 ORDER BY row LIMIT $2";
 
 const AUDIT_RUNS: &str = "SELECT number, version, fence, record, sum, namespace, id, workflow, \
-     key, lane, state, parked, created_at, wake_at IS NOT NULL, waits_on, sweep_at, queue \
+     key, lane, state, parked, created_at, wake_at, waits_on, sweep_at, queue, seal \
      FROM semel.runs WHERE number > $1 ORDER BY number LIMIT $2";
-
-/// Jumps from run to run along the index, whatever the length of their journals.
-const AUDIT_JOURNALS: &str = "WITH RECURSIVE place AS (\
-     (SELECT run, 1 AS step FROM semel.journal WHERE run > $1 ORDER BY run LIMIT 1) UNION ALL \
-     SELECT (SELECT run FROM semel.journal WHERE run > place.run ORDER BY run LIMIT 1), step + 1 \
-     FROM place WHERE place.run IS NOT NULL AND step < $2) \
-     SELECT run, EXISTS (SELECT 1 FROM semel.runs WHERE number = run) FROM place \
-     WHERE run IS NOT NULL ORDER BY run";
 
 const BLOBS_OF: &str = "SELECT used.digest, blobs.text FROM semel.blob_uses AS used \
      LEFT JOIN semel.blobs AS blobs USING (namespace, digest) \
@@ -43,7 +38,9 @@ const RETURNS: &str = "SELECT epoch, opened_at, recovered_at, evidence, closed_a
      close_reason FROM semel.returns ORDER BY epoch DESC";
 
 /// The first who closed it stands.
-const CLOSE: &str = "UPDATE semel.returns SET closed_at = $2, closed_by = $3, close_reason = $4 \
+const CLOSE: &str = "UPDATE semel.returns SET closed_at = $2, closed_by = $3, close_reason = $4, \
+     seal = semel.seal('return', epoch::text, opened_at::text, recovered_at::text, evidence, \
+     $2::bigint::text, $3::text, $4::text) \
      WHERE epoch <= $1 AND closed_at IS NULL \
      AND $1 = (SELECT max(epoch) FROM semel.returns)";
 
@@ -88,18 +85,37 @@ impl Upkeep for Postgres {
         Ok(audit)
     }
 
-    async fn audit_journals(&self, after: i64, limit: usize) -> Result<RunAudit, StoreError> {
-        let limit = i32::try_from(limit).unwrap_or(i32::MAX);
-        let params: [Param<'_>; 2] = [(&after, Type::INT8), (&limit, Type::INT4)];
-        let mut audit = RunAudit::default();
-        for row in &read(&self.door, AUDIT_JOURNALS, &params).await? {
-            let (run, has_row): (i64, bool) = (get(row, 0)?, get(row, 1)?);
-            if !has_row {
-                audit.problems.push(format!("run {run}: it has a journal, but no row"));
-            }
-            audit.next = Some(run);
-        }
-        Ok(audit)
+    async fn audit_strays(
+        &self,
+        belonging: Belonging,
+        after: i64,
+        limit: usize,
+    ) -> Result<PartAudit<i64>, StoreError> {
+        seals::strays(&self.door, belonging, after, limit).await
+    }
+
+    async fn audit_blobs(
+        &self,
+        after: (String, String),
+        limit: usize,
+    ) -> Result<PartAudit<(String, String)>, StoreError> {
+        seals::blobs(&self.door, &after, limit).await
+    }
+
+    async fn audit_own(&self) -> Result<PartAudit<i64>, StoreError> {
+        seals::own_rows(&self.door).await
+    }
+
+    async fn audit_outbox(&self, after: i64, limit: usize) -> Result<PartAudit<i64>, StoreError> {
+        seals::outbox(&self.door, after, limit).await
+    }
+
+    async fn identity(&self) -> Result<Identity, StoreError> {
+        let text = "SELECT store_id, epoch, wall_high FROM semel.meta";
+        let rows = read(&self.door, text, &[]).await?;
+        let row = rows.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
+        let (epoch, wall_high) = (unsigned(row, 1)?, Wall(get(row, 2)?));
+        Ok(Identity { store: get(row, 0)?, epoch, commits: None, wall_high })
     }
 
     async fn audit_cards(
@@ -150,20 +166,22 @@ impl Postgres {
         let (number, namespace, id): (i64, &str, &str) = (get(row, 0)?, get(row, 5)?, get(row, 6)?);
         let found = run_columns(row).and_then(|columns| Ok((columns, run_rows::run(row)?)));
         audit.take(number, found, now)?;
-        let problem = match chain_problem(self, number, namespace, id).await? {
-            Some(problem) => Some(problem),
-            None => self.blob_problem(number, namespace).await?,
-        };
+        let broken = chain_problem(self, number, namespace, id).await?;
+        let (values, changed) = self.blob_problem(number, namespace).await?;
+        let (deliveries, missing) = seals::inbox_problem(&self.door, number).await?;
+        audit.beside.insert(number, Beside { deliveries, values });
+        let problem = broken.or(changed).or(missing);
         audit.problems.extend(problem.map(|problem| format!("run {number} ({id}): {problem}")));
         Ok(())
     }
 
+    /// The large values that a run needs, and what is wrong with them.
     async fn blob_problem(
         &self,
         number: i64,
         namespace: &str,
-    ) -> Result<Option<String>, StoreError> {
-        let mut after = String::new();
+    ) -> Result<(BTreeSet<String>, Option<String>), StoreError> {
+        let (mut after, mut all) = (String::new(), BTreeSet::new());
         let limit = sql_limit(BLOBS);
         loop {
             let params: [Param<'_>; 4] = [
@@ -177,12 +195,13 @@ impl Postgres {
                 .iter()
                 .map(|row| Ok((get(row, 0)?, get(row, 1)?)))
                 .collect::<Result<_, StoreError>>()?;
+            all.extend(found.iter().map(|(digest, _)| digest.clone()));
             if let Some(problem) = blob_problem(&found) {
-                return Ok(Some(problem));
+                return Ok((all, Some(problem)));
             }
             match found.into_iter().nth(BLOBS - 1) {
                 Some((digest, _)) => after = digest,
-                None => return Ok(None),
+                None => return Ok((all, None)),
             }
         }
     }
@@ -199,6 +218,11 @@ fn effect_columns(row: &SqlRow) -> Result<EffectColumns, StoreError> {
         sweep_at: get(row, 9)?,
         alarmed: get(row, 10)?,
         held: get(row, 11)?,
+        workflow: get(row, 12)?,
+        created_at: get(row, 13)?,
+        due_at: get(row, 14)?,
+        seal: Some(get(row, 15)?),
+        sum: get(row, 4)?,
     })
 }
 
@@ -212,10 +236,14 @@ fn run_columns(row: &SqlRow) -> Result<RunColumns, StoreError> {
         state: get(row, 10)?,
         parked: get(row, 11)?,
         created_at: get(row, 12)?,
-        wakes: get(row, 13)?,
+        version: unsigned(row, 1)?,
+        fence: unsigned(row, 2)?,
+        wake_at: get(row, 13)?,
         waits_on: get(row, 14)?,
         sweep_at: get(row, 15)?,
         queue: get(row, 16)?,
+        seal: Some(get(row, 17)?),
+        sum: get(row, 4)?,
     })
 }
 

@@ -18,6 +18,7 @@ mod run_audit;
 mod run_rows;
 mod run_writes;
 mod runs;
+mod seals;
 mod session;
 mod standing;
 mod transaction;
@@ -65,6 +66,7 @@ pub struct Sqlite {
 /// What the threads of one open store have in common.
 pub(crate) struct Shared {
     clock: Clock,
+    store_id: String,
     boot: u64,
     /// The newest that any thread has read.
     standing: RwLock<Standing>,

@@ -17,18 +17,19 @@ use super::standing::{self, Standing};
 use super::turnstile::Turnstile;
 use super::watch::Watcher;
 use super::writer::Writer;
-use super::{Shared, Sqlite, io_error, side_folder, store_error};
+use super::{Shared, Sqlite, io_error, seals, side_folder, store_error};
 use crate::{Access, Clock, Return, StoreError, random_hex};
 
 /// The format this Semel writes: the number of its newest migration.
-pub const FORMAT: i64 = 4;
+pub const FORMAT: i64 = 5;
 
 /// Forward only: a released file never changes.
-const MIGRATIONS: [(i64, &str); 4] = [
+const MIGRATIONS: [(i64, &str); 5] = [
     (1, include_str!("migrations/001_ledger.sql")),
     (2, include_str!("migrations/002_runs.sql")),
     (3, include_str!("migrations/003_returns.sql")),
     (4, include_str!("migrations/004_cards.sql")),
+    (5, include_str!("migrations/005_seals.sql")),
 ];
 
 /// Marks the file as ours: "semL".
@@ -71,7 +72,8 @@ fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
         leave_untouched(&connection, true)?;
         check_format(&connection)?;
         leave_untouched(&connection, false)?;
-        let configured = configure(&connection).and_then(|()| migrate(&mut connection, &clock));
+        let configured = configure(&connection).and_then(|()| seals::register(&connection));
+        let configured = configured.and_then(|()| migrate(&mut connection, &clock));
         configured.map_err(|error| store_error(&error))?;
         let (meta, mark) = reconcile(&mut connection, &mark_file, &clock)?;
         (connection, meta, mark)
@@ -275,7 +277,12 @@ impl Meta {
     }
 
     fn shared(self, clock: Clock) -> Shared {
-        Shared { clock, boot: self.boot, standing: RwLock::new(self.standing) }
+        Shared {
+            clock,
+            store_id: self.store_id,
+            boot: self.boot,
+            standing: RwLock::new(self.standing),
+        }
     }
 }
 
@@ -301,6 +308,9 @@ fn reconcile(
         ] {
             transaction.execute(due, [reading.boot_ms]).map_err(failed)?;
         }
+        for reseal in seals::RESEAL_DUE {
+            transaction.execute(reseal, []).map_err(failed)?;
+        }
     }
     if let Some(mark) = mark_file.read().filter(|mark| meta.is_behind(mark)) {
         let found = meta.return_to(&mark, reading.wall_ms);
@@ -323,7 +333,8 @@ fn reconcile(
 fn save(connection: &Connection, meta: &Meta) -> rusqlite::Result<()> {
     let Meta { boot_id, boot, standing: Standing { epoch, commits, .. }, .. } = meta;
     let text = "UPDATE meta SET epoch = ?1, commits = ?2, boot_id = ?3, boot = ?4";
-    connection.execute(text, params![epoch, commits, boot_id, boot]).map(|_| ())
+    connection.execute(text, params![epoch, commits, boot_id, boot])?;
+    connection.execute(seals::RESEAL_META, []).map(|_| ())
 }
 
 #[cfg(test)]

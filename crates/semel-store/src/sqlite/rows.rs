@@ -7,6 +7,7 @@ use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
 
 use super::reader::ReadError;
+use super::seals;
 use crate::upkeep::EffectColumns;
 use crate::{Audit, DueCursor, DuePage, Page, Query, Row, StoreError, read_record};
 
@@ -49,11 +50,12 @@ const GENERATION: &str = "SELECT generation, version, record, sum FROM effects \
      WHERE namespace = ?1 AND action = ?2 AND key = ?3 AND generation = ?4";
 
 const INSERT: &str = "INSERT INTO effects (namespace, action, key, generation, version, state, \
-     workflow, created_at, due_at, sweep_at, alarmed, held, sum, record) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) ON CONFLICT DO NOTHING";
+     workflow, created_at, due_at, sweep_at, alarmed, held, sum, record, seal) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+     ON CONFLICT DO NOTHING";
 
 const UPDATE: &str = "UPDATE effects SET version = ?5, state = ?6, due_at = ?7, sweep_at = ?8, \
-     alarmed = ?9, held = ?10, sum = ?11, record = ?12 WHERE namespace = ?1 \
+     alarmed = ?9, held = ?10, sum = ?11, record = ?12, seal = ?13 WHERE namespace = ?1 \
      AND action = ?2 AND key = ?3 AND generation = ?4 AND version = ?5 - 1";
 
 const REMOVE: &str = "DELETE FROM effects WHERE namespace = ?1 AND action = ?2 AND key = ?3";
@@ -119,6 +121,7 @@ fn insert(statement: &mut CachedStatement<'_>, row: &Row) -> rusqlite::Result<bo
         row.held,
         row.sum,
         row.record,
+        row.seal(row.due.map(|due| due.ms)).0,
     ])?;
     Ok(changed == 1)
 }
@@ -138,6 +141,7 @@ fn update(statement: &mut CachedStatement<'_>, row: &Row) -> rusqlite::Result<bo
         row.held,
         row.sum,
         row.record,
+        row.seal(row.due.map(|due| due.ms)).0,
     ])?;
     Ok(changed == 1)
 }
@@ -276,14 +280,15 @@ pub(super) fn audit(
     let mut statement = connection.prepare_cached(AUDIT)?;
     let mut rows = statement.query(params![after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
     let mut audit = Audit::default();
+    let has_seals = seals::has_seals(connection)?;
     while let Some(row) = rows.next()? {
-        let read = read(row).and_then(|effect| Ok((columns(row)?, effect)));
+        let read = read(row).and_then(|effect| Ok((columns(row, has_seals)?, effect)));
         audit.take(row.get("row")?, read.map_err(StoreError::from), now)?;
     }
     Ok(audit)
 }
 
-fn columns(row: &SqlRow<'_>) -> rusqlite::Result<EffectColumns> {
+fn columns(row: &SqlRow<'_>, has_seals: bool) -> rusqlite::Result<EffectColumns> {
     Ok(EffectColumns {
         namespace: row.get("namespace")?,
         action: row.get("action")?,
@@ -291,10 +296,22 @@ fn columns(row: &SqlRow<'_>) -> rusqlite::Result<EffectColumns> {
         generation: row.get("generation")?,
         version: row.get("version")?,
         state: row.get("state")?,
+        workflow: row.get("workflow")?,
+        created_at: row.get("created_at")?,
+        due_at: row.get("due_at")?,
         sweep_at: row.get("sweep_at")?,
-        alarmed: row.get("alarmed")?,
-        held: get_since_cards(row, "held")?,
+        alarmed: seals::mark(row, "alarmed")?,
+        held: held(row)?,
+        sum: row.get("sum")?,
+        seal: seals::found(row, has_seals)?,
     })
+}
+
+fn held(row: &SqlRow<'_>) -> rusqlite::Result<bool> {
+    match seals::mark(row, "held") {
+        Err(rusqlite::Error::InvalidColumnName(_)) => Ok(false),
+        found => found,
+    }
 }
 
 /// A column that came with the format of cards. A file of an older one, that is only looked at, has

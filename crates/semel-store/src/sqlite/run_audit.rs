@@ -1,12 +1,13 @@
 //! Whether runs are what they say: columns against records, journals against their chains, large
 //! values against their names. In reads of bounded size, beside whoever writes.
 
-use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use rusqlite::{Connection, Row as SqlRow, params};
 use semel_core::time::Moment;
 
 use super::reader::ReadError;
 use super::rows::get_since_cards;
 use super::run_rows::{self, sql_limit};
+use super::seals;
 use crate::upkeep::RunColumns;
 use crate::{RunAudit, StoreError};
 
@@ -31,16 +32,17 @@ pub(super) fn page(
     let mut statement = connection.prepare_cached(RUNS)?;
     let mut rows = statement.query(params![after, sql_limit(limit)])?;
     let mut page = Page::default();
+    let has_seals = seals::has_seals(connection)?;
     while let Some(row) = rows.next()? {
         let number: i64 = row.get("number")?;
         page.names.push((number, row.get("namespace")?, row.get("id")?));
-        let read = run_rows::read(row).and_then(|run| Ok((columns(row)?, run)));
+        let read = run_rows::read(row).and_then(|run| Ok((columns(row, has_seals)?, run)));
         page.audit.take(number, read.map_err(StoreError::from), now)?;
     }
     Ok(page)
 }
 
-fn columns(row: &SqlRow<'_>) -> rusqlite::Result<RunColumns> {
+fn columns(row: &SqlRow<'_>, has_seals: bool) -> rusqlite::Result<RunColumns> {
     Ok(RunColumns {
         namespace: row.get("namespace")?,
         id: row.get("id")?,
@@ -48,12 +50,16 @@ fn columns(row: &SqlRow<'_>) -> rusqlite::Result<RunColumns> {
         key: row.get("key")?,
         lane: row.get("lane")?,
         state: row.get("state")?,
-        parked: row.get("parked")?,
+        parked: seals::mark(row, "parked")?,
         created_at: row.get("created_at")?,
-        wakes: row.get::<_, Option<i64>>("wake_at")?.is_some(),
+        version: row.get("version")?,
+        fence: row.get("fence")?,
+        wake_at: row.get("wake_at")?,
         waits_on: row.get("waits_on")?,
         queue: get_since_cards(row, "queue")?,
         sweep_at: row.get("sweep_at")?,
+        sum: row.get("sum")?,
+        seal: seals::found(row, has_seals)?,
     })
 }
 
@@ -73,28 +79,4 @@ pub(super) fn blobs(
         Ok((row.get(0)?, row.get(1)?))
     })?;
     Ok(found.collect::<Result<_, _>>()?)
-}
-
-/// Jumps from run to run along the index, whatever the length of their journals.
-const NEXT_JOURNAL: &str = "SELECT run, EXISTS (SELECT 1 FROM runs WHERE number = journal.run) \
-     FROM journal WHERE run > ?1 ORDER BY run LIMIT 1";
-
-pub(super) fn strays(
-    connection: &Connection,
-    after: i64,
-    limit: usize,
-) -> Result<RunAudit, ReadError> {
-    let mut statement = connection.prepare_cached(NEXT_JOURNAL)?;
-    let mut audit = RunAudit::default();
-    let mut after = after;
-    for _ in 0..limit {
-        let found = statement.query_row([after], |row| Ok((row.get(0)?, row.get(1)?)));
-        let Some((run, has_row)): Option<(i64, bool)> = found.optional()? else { break };
-        if !has_row {
-            audit.problems.push(format!("run {run}: it has a journal, but no row"));
-        }
-        after = run;
-        audit.next = Some(run);
-    }
-    Ok(audit)
 }

@@ -6,6 +6,7 @@ use semel_core::run::Run;
 use semel_core::time::{Steady, Wall};
 
 use super::reader::ReadError;
+use super::seals;
 use crate::runs::read_run;
 use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, StoreError};
 
@@ -82,16 +83,20 @@ fn inked(row: &SqlRow<'_>) -> rusqlite::Result<Inked> {
     Ok(Inked { seq: row.get(0)?, link: Link(row.get(1)?), text: row.get(2)? })
 }
 
-const INBOX: &str = "SELECT run, number, identity, name, payload, at, consumed FROM inbox \
-     WHERE run = ?1 AND consumed = 0 ORDER BY number";
+/// All columns: a file that is only looked at may have fewer.
+const INBOX: &str = "SELECT * FROM inbox WHERE run = ?1 AND consumed = 0 ORDER BY number";
 
-const DELIVERY: &str = "SELECT run, number, identity, name, payload, at, consumed FROM inbox \
-     WHERE run = ?1 AND identity = ?2";
+const DELIVERY: &str = "SELECT * FROM inbox WHERE run = ?1 AND identity = ?2";
 
 pub(super) fn inbox(connection: &Connection, run: i64) -> Result<Vec<Delivery>, ReadError> {
+    let has_seals = seals::has_seals(connection)?;
     let mut statement = connection.prepare_cached(INBOX)?;
-    let found = statement.query_map([run], delivered)?;
-    Ok(found.collect::<Result<_, _>>()?)
+    let mut rows = statement.query([run])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(delivered(row, has_seals)?);
+    }
+    Ok(found)
 }
 
 pub(super) fn delivery(
@@ -99,20 +104,26 @@ pub(super) fn delivery(
     run: i64,
     identity: &str,
 ) -> Result<Option<Delivery>, ReadError> {
+    let has_seals = seals::has_seals(connection)?;
     let mut statement = connection.prepare_cached(DELIVERY)?;
-    Ok(statement.query_row(params![run, identity], delivered).optional()?)
+    let mut rows = statement.query(params![run, identity])?;
+    rows.next()?.map(|row| delivered(row, has_seals)).transpose()
 }
 
-fn delivered(row: &SqlRow<'_>) -> rusqlite::Result<Delivery> {
-    Ok(Delivery {
-        run: row.get(0)?,
-        number: row.get(1)?,
-        identity: row.get(2)?,
-        name: row.get(3)?,
-        payload: row.get(4)?,
-        at: Wall(row.get(5)?),
-        consumed: row.get(6)?,
-    })
+pub(super) fn delivered(row: &SqlRow<'_>, has_seals: bool) -> Result<Delivery, ReadError> {
+    let delivery = Delivery {
+        run: row.get("run")?,
+        number: row.get("number")?,
+        identity: row.get("identity")?,
+        name: row.get("name")?,
+        payload: row.get("payload")?,
+        at: Wall(row.get("at")?),
+        consumed: seals::mark(row, "consumed")?,
+    };
+    match seals::found(row, has_seals)? {
+        Some(seal) => Ok(delivery.checked(&seal)?),
+        None => Ok(delivery),
+    }
 }
 
 pub(super) fn blob(

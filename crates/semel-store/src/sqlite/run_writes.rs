@@ -22,13 +22,13 @@ const APPEND: &str = "INSERT OR IGNORE INTO journal (run, seq, link, entry) VALU
      (SELECT seq + 1 FROM journal WHERE run = ?1 AND seq = ?2 - 1 AND link = ?3) END, ?4, ?5)";
 
 const START: &str = "INSERT INTO runs (number, namespace, id, version, workflow, key, lane, \
-     state, parked, fence, created_at, wake_at, waits_on, queue, sweep_at, sum, record) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) \
+     state, parked, fence, created_at, wake_at, waits_on, queue, sweep_at, sum, record, seal) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) \
      ON CONFLICT DO NOTHING";
 
 const UPDATE: &str = "UPDATE runs SET version = ?5, lane = ?6, state = ?7, parked = ?8, \
      fence = ?9, wake_at = ?10, waits_on = ?11, queue = ?12, sweep_at = ?13, sum = ?14, \
-     record = ?15 WHERE number = ?1 AND namespace = ?2 AND id = ?3 AND version = ?4";
+     record = ?15, seal = ?16 WHERE number = ?1 AND namespace = ?2 AND id = ?3 AND version = ?4";
 
 const IS_AT: &str =
     "SELECT 1 FROM runs WHERE number = ?1 AND namespace = ?2 AND id = ?3 AND version = ?4";
@@ -41,21 +41,30 @@ const HOLDS: &str = "SELECT EXISTS (SELECT 1 FROM runs WHERE number = ?1 AND fen
 
 /// Like an append: without an unfinished run there is no run to deliver to.
 const DELIVER: &str = "INSERT OR IGNORE INTO inbox \
-     (run, number, identity, name, payload, at, consumed) VALUES (\
+     (run, number, identity, name, payload, at, consumed, seal) \
+     SELECT run, number, ?2, ?3, ?4, ?5, 0, \
+     semel_seal('delivery', run, number, ?2, ?3, ?4, ?5, 0) FROM (SELECT \
      (SELECT number FROM runs WHERE number = ?1 AND state <> 'done' AND state <> 'failed' \
-      AND state <> 'cancelled' AND state <> 'expired'), \
-     (SELECT coalesce(max(number), 0) + 1 FROM inbox WHERE run = ?1), ?2, ?3, ?4, ?5, 0)";
+      AND state <> 'cancelled' AND state <> 'expired') AS run, \
+     (SELECT coalesce(max(number), 0) + 1 FROM inbox WHERE run = ?1) AS number)";
 
 const TOUCH: &str = "UPDATE runs SET version = version + 1, \
-     wake_at = CASE WHEN parked = 1 THEN ?1 ELSE wake_at END \
+     wake_at = CASE WHEN parked = 1 THEN ?1 ELSE wake_at END, \
+     seal = semel_seal('run', number, namespace, id, version + 1, workflow, key, lane, state, \
+     parked, fence, created_at, CASE WHEN parked = 1 THEN ?1 ELSE wake_at END, waits_on, queue, \
+     sweep_at, sum) \
      WHERE namespace = ?2 AND id = ?3 AND state <> 'done' AND state <> 'failed' \
      AND state <> 'cancelled' AND state <> 'expired'";
 
 const TOUCH_NUMBER: &str = "UPDATE runs SET version = version + 1, \
-     wake_at = CASE WHEN parked = 1 THEN ?1 ELSE wake_at END WHERE number = ?2";
+     wake_at = CASE WHEN parked = 1 THEN ?1 ELSE wake_at END, \
+     seal = semel_seal('run', number, namespace, id, version + 1, workflow, key, lane, state, \
+     parked, fence, created_at, CASE WHEN parked = 1 THEN ?1 ELSE wake_at END, waits_on, queue, \
+     sweep_at, sum) WHERE number = ?2";
 
-const CONSUME: &str =
-    "UPDATE inbox SET consumed = 1 WHERE run = ?1 AND identity = ?2 AND consumed = 0";
+const CONSUME: &str = "UPDATE inbox SET consumed = 1, \
+     seal = semel_seal('delivery', run, number, identity, name, payload, at, 1) \
+     WHERE run = ?1 AND identity = ?2 AND consumed = 0";
 
 const KEEP_BLOB: &str =
     "INSERT INTO blobs (namespace, digest, text) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING";
@@ -112,6 +121,7 @@ impl<'a> RunWrites<'a> {
             row.sweep_at.map(|at| at.0),
             row.sum,
             row.record,
+            row.seal(row.wake_at.map(|at| at.ms)).0,
         ])?;
         Ok(changed == 1)
     }
@@ -151,6 +161,7 @@ impl<'a> RunWrites<'a> {
             row.sweep_at.map(|at| at.0),
             row.sum,
             row.record,
+            row.seal(row.wake_at.map(|at| at.ms)).0,
         ])?;
         Ok(changed == 1)
     }

@@ -6,6 +6,7 @@ use semel_core::effect::Quarantine;
 use semel_core::limits;
 use semel_core::time::Wall;
 
+use super::seals;
 use crate::{Closed, Return};
 
 /// The format that brought the table of returns.
@@ -96,10 +97,11 @@ pub(super) fn returns(connection: &Connection) -> rusqlite::Result<Vec<Return>> 
 
 /// Records a return that was found.
 pub(super) fn record(connection: &Connection, found: &Return) -> rusqlite::Result<()> {
-    let text = "INSERT INTO returns (epoch, opened_at, recovered_at, evidence) \
-         VALUES (?1, ?2, ?3, ?4)";
+    let text = "INSERT INTO returns (epoch, opened_at, recovered_at, evidence, seal) \
+         VALUES (?1, ?2, ?3, ?4, ?5)";
     let Return { epoch, opened, recovered, evidence, closed: _ } = found;
-    connection.execute(text, params![epoch, opened.0, recovered.0, evidence]).map(|_| ())
+    let seal = found.seal().0;
+    connection.execute(text, params![epoch, opened.0, recovered.0, evidence, seal]).map(|_| ())
 }
 
 /// How an attempt to close a quarantine ended.
@@ -127,6 +129,7 @@ pub(super) fn close(
                  WHERE epoch <= ?1 AND closed_at IS NULL";
             let Closed { at, actor, reason } = closed;
             connection.execute(text, params![epoch, at.0, actor, reason])?;
+            connection.execute(seals::RESEAL_RETURNS, params![epoch, at.0])?;
             Ok(Closing::Done)
         }
         Some((found, false)) if found == epoch => Ok(Closing::Already),

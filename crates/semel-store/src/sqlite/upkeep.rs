@@ -1,14 +1,22 @@
 //! What an operator asks of a file.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use rusqlite::Connection;
 use semel_core::time::Wall;
 
 use super::run_audit::{self, BLOBS, Page};
 use super::standing::{self, Closing};
-use super::{Sqlite, cards, rows};
+use super::{Sqlite, cards, rows, seals};
 use crate::upkeep::{blob_problem, chain_problem};
-use crate::{Audit, CardAudit, Closed, CommitError, Lost, Return, RunAudit, StoreError, Upkeep};
+use crate::{
+    Audit, Belonging, Beside, CardAudit, Closed, CommitError, Identity, Lost, PartAudit, Return,
+    RunAudit, StoreError, Upkeep,
+};
+
+/// How many deliveries are read at once.
+const DELIVERIES: usize = 64;
 
 #[async_trait]
 impl Upkeep for Sqlite {
@@ -34,18 +42,54 @@ impl Upkeep for Sqlite {
         let read = move |connection: &Connection| run_audit::page(connection, &now, after, limit);
         let Page { mut audit, names } = self.read_runs(read).await?;
         for (number, namespace, id) in names {
-            let problem = match chain_problem(self, number, &namespace, &id).await? {
-                Some(problem) => Some(problem),
-                None => self.blob_problem(number, &namespace).await?,
-            };
+            let broken = chain_problem(self, number, &namespace, &id).await?;
+            let (values, changed) = self.blob_problem(number, &namespace).await?;
+            let (deliveries, missing) = self.inbox_problem(number).await?;
+            audit.beside.insert(number, Beside { deliveries, values });
+            let problem = broken.or(changed).or(missing);
             let named = problem.map(|problem| format!("run {number} ({id}): {problem}"));
             audit.problems.extend(named);
         }
         Ok(audit)
     }
 
-    async fn audit_journals(&self, after: i64, limit: usize) -> Result<RunAudit, StoreError> {
-        self.read_runs(move |connection| run_audit::strays(connection, after, limit)).await
+    async fn audit_strays(
+        &self,
+        belonging: Belonging,
+        after: i64,
+        limit: usize,
+    ) -> Result<PartAudit<i64>, StoreError> {
+        let read =
+            move |connection: &Connection| seals::strays(connection, belonging, after, limit);
+        self.read_runs(read).await
+    }
+
+    async fn audit_blobs(
+        &self,
+        after: (String, String),
+        limit: usize,
+    ) -> Result<PartAudit<(String, String)>, StoreError> {
+        self.read_runs(move |connection| seals::blobs(connection, &after, limit)).await
+    }
+
+    async fn audit_own(&self) -> Result<PartAudit<i64>, StoreError> {
+        self.reader.run(seals::own_rows).await
+    }
+
+    /// Nothing: intents are handed over by a transaction of the ledger itself.
+    async fn audit_outbox(&self, _: i64, _: usize) -> Result<PartAudit<i64>, StoreError> {
+        Ok(PartAudit::default())
+    }
+
+    async fn identity(&self) -> Result<Identity, StoreError> {
+        let standing =
+            self.reader.run(|connection| Ok(standing::any_standing(connection)?)).await?;
+        Ok(Identity {
+            store: self.shared.store_id.clone(),
+            epoch: standing.epoch,
+            commits: Some(standing.commits),
+            wall_high: Wall(standing.wall_high),
+        })
     }
 
     async fn audit_cards(
@@ -87,24 +131,41 @@ impl Upkeep for Sqlite {
 }
 
 impl Sqlite {
+    /// How many deliveries a run has, and what is wrong with them.
+    async fn inbox_problem(&self, number: i64) -> Result<(u64, Option<String>), StoreError> {
+        let mut after = 0;
+        loop {
+            let read = move |connection: &Connection| {
+                seals::inbox_problem(connection, number, after, DELIVERIES)
+            };
+            match self.read_runs(read).await? {
+                (_, Some(problem)) => return Ok((after.unsigned_abs(), Some(problem))),
+                (Some(last), None) => after = last,
+                (None, None) => return Ok((after.unsigned_abs(), None)),
+            }
+        }
+    }
+
+    /// The large values that a run needs, and what is wrong with them.
     async fn blob_problem(
         &self,
         number: i64,
         namespace: &str,
-    ) -> Result<Option<String>, StoreError> {
-        let mut after = String::new();
+    ) -> Result<(BTreeSet<String>, Option<String>), StoreError> {
+        let (mut after, mut all) = (String::new(), BTreeSet::new());
         loop {
             let (namespace, from) = (namespace.to_owned(), after.clone());
             let read = move |connection: &Connection| {
                 run_audit::blobs(connection, number, &namespace, &from)
             };
             let found = self.read_runs(read).await?;
+            all.extend(found.iter().map(|(digest, _)| digest.clone()));
             if let Some(problem) = blob_problem(&found) {
-                return Ok(Some(problem));
+                return Ok((all, Some(problem)));
             }
             match found.into_iter().nth(BLOBS - 1) {
                 Some((digest, _)) => after = digest,
-                None => return Ok(None),
+                None => return Ok((all, None)),
             }
         }
     }

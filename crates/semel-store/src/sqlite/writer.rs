@@ -221,4 +221,5 @@ fn give_up(
     error
 }
 
-const COUNT: &str = "UPDATE meta SET commits = ?1, wall_high = ?2";
+const COUNT: &str = "UPDATE meta SET commits = ?1, wall_high = ?2, \
+     seal = semel_seal('meta', store_id, epoch, ?1, ?2, boot_id, boot)";

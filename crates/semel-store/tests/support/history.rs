@@ -141,6 +141,7 @@ impl History {
             run: None,
             approval: self.chance.one_in(8).then(|| self.ask()),
             undoes: None,
+            derived: None,
         };
         let operation = if stored.is_none() { "begin: first" } else { "begin: next attempt" };
         match effect::begin(stored, &ask, ground).ok()? {

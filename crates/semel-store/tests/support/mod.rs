@@ -5,6 +5,7 @@ pub(crate) mod chance;
 pub(crate) mod child;
 pub(crate) mod deck;
 pub(crate) mod history;
+pub(crate) mod sealed;
 pub(crate) mod server;
 pub(crate) mod snapshot;
 
@@ -103,10 +104,11 @@ impl Folder {
 }
 
 /// The migrations, as they were released.
-const MIGRATIONS: [&str; 3] = [
+const MIGRATIONS: [&str; 4] = [
     include_str!("../../src/sqlite/migrations/001_ledger.sql"),
     include_str!("../../src/sqlite/migrations/002_runs.sql"),
     include_str!("../../src/sqlite/migrations/003_returns.sql"),
+    include_str!("../../src/sqlite/migrations/004_cards.sql"),
 ];
 
 /// A closed store of an older format that holds the effect `k`.

@@ -11,7 +11,8 @@ use semel_engine::{Exhausted, Port, StepFault, StepFn, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::read;
+use super::{Context, read};
+use crate::observe::StepNote;
 use crate::{Error, Failure};
 
 /// A step being declared. Awaiting it runs it, or returns what it came to before.
@@ -23,26 +24,33 @@ pub struct Step<T> {
     run: StepFn,
     retry: Retry,
     exhausted: Exhausted,
+    note: Option<StepNote>,
     value: std::marker::PhantomData<fn() -> T>,
 }
 
 impl<T> Step<T> {
+    #[track_caller]
     pub(super) fn new(
-        port: Port,
+        ctx: &Context,
         name: &str,
         request: Option<Result<String, Error>>,
         run: StepFn,
     ) -> Step<T> {
         // Given here, not when it is awaited: so the order of the code decides, not that of polls.
-        let id = port.next_id(name);
+        let id = ctx.port.next_id(name);
+        let note = ctx
+            .semel
+            .observer()
+            .map(|observer| StepNote::new(observer, ctx.port.facts(), name, request.is_some()));
         Step {
-            port,
+            port: ctx.port.clone(),
             id,
             name: name.to_owned(),
             request,
             run,
             retry: Retry::default(),
             exhausted: Exhausted::Pause,
+            note,
             value: std::marker::PhantomData,
         }
     }
@@ -80,7 +88,11 @@ impl<T: DeserializeOwned + Send + 'static> IntoFuture for Step<T> {
                 None => self.port.command(self.id, "step".to_owned(), work).await?,
                 Some(request) => self.port.model(self.id, request?, work).await?,
             };
-            read(&value.expect("a step has a value"))
+            let value = value.expect("a step has a value");
+            if let Some(note) = self.note {
+                note.came_to(&self.retry, &value);
+            }
+            read(&value)
         })
     }
 }

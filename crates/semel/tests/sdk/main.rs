@@ -10,6 +10,7 @@ mod handler;
 #[cfg(feature = "reqwest")]
 mod http;
 mod keys;
+mod observe;
 mod outcome;
 mod receipts;
 mod recovery;

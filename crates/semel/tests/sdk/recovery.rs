@@ -38,6 +38,7 @@ async fn do_and_die(semel: Semel, contract: Contract, deed: impl FnOnce()) -> u6
         run: None,
         approval: None,
         undoes: None,
+        derived: None,
     };
     let Ok(Answer::Attempt(armed)) = semel.engine().begin(ask, 0).await else {
         panic!("an attempt")

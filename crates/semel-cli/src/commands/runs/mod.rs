@@ -134,6 +134,7 @@ async fn start(place: &Place, options: &args::RunStart, printer: &Printer) -> Re
     };
     let engine = place.engine_to_decide().await?;
     let started = engine.start_run(ask).await.map_err(Failed::about_run)?;
+    engine.write_repeats().await;
     let (id, attached) = (started.run.id.clone(), started.attached);
     let ended = match options.wait {
         true => Some(result(&engine, &started.run).await),

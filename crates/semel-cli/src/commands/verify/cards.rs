@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use indicatif::ProgressBar;
+use semel_core::code::Code;
 use semel_core::entity::{self, Entity};
 use semel_core::gate::{self, Gate};
 use semel_core::limits;
@@ -13,6 +14,7 @@ use semel_store::{Card, Upkeep};
 use serde::de::DeserializeOwned;
 
 use super::Verified;
+use super::chains::is_entry;
 use super::runs::LOOKS;
 use crate::exit::Failed;
 
@@ -29,14 +31,35 @@ pub(super) async fn check_all(
         }
         for card in page.cards {
             progress.inc(1);
+            if is_entry(&card) {
+                let broken = verified.deeds.take(&card);
+                let broken =
+                    broken.map(|what| format!("the audit chain of {}: {what}", card.namespace));
+                broken.into_iter().for_each(|what| verified.find("I22", None, what));
+                continue;
+            }
             verified.cards += 1;
             let name = format!("{} {} in {}", card.kind, card.name, card.namespace);
-            for violation in look(store, card).await? {
+            for violation in unless_corrupt(look(store, card).await)? {
                 verified.find(violation.invariant, None, format!("{name}: {}", violation.what));
             }
         }
-        let Some(next) = page.next else { return Ok(()) };
+        let Some(next) = page.next else { break };
         after = Some(next);
+    }
+    verified.deeds.beginnings().into_iter().for_each(|what| verified.find("I22", None, what));
+    Ok(())
+}
+
+/// A row that cannot be read is what was looked for, not the end of the look.
+pub(super) fn unless_corrupt(
+    looked: Result<Vec<Violation>, Failed>,
+) -> Result<Vec<Violation>, Failed> {
+    match looked {
+        Err(failed) if failed.code == Some(Code::StoreCorrupt) => {
+            Ok(vec![Violation { invariant: "I9", what: failed.message }])
+        }
+        looked => looked,
     }
 }
 

@@ -2,9 +2,13 @@
 //! read-only, in bounded reads.
 
 mod cards;
+mod chains;
+mod heads;
+mod parts;
 mod runs;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
 use semel_core::effect::State;
@@ -12,12 +16,15 @@ use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::verify::check;
+use semel_store::Upkeep;
 use serde::Serialize;
 use serde_json::json;
 
 use super::Place;
+use crate::args;
 use crate::exit::Failed;
 use crate::print::{Printer, Tone, plain};
+use chains::{Deeds, Untold};
 
 #[derive(Serialize)]
 struct Finding {
@@ -36,20 +43,79 @@ struct Verified {
     run_states: BTreeMap<&'static str, u64>,
     runs: u64,
     cards: u64,
+    /// Large values.
+    values: u64,
+    /// What waits in the outbox.
+    intents: u64,
+    approvals: u64,
+    /// Lines of a head.
+    compared: u64,
+    deeds: Deeds,
+    untold: Vec<Untold>,
     /// Generations of keys that were done again: which exist, and how far their fences went.
     generations: BTreeMap<Address, BTreeMap<u32, (u64, u64, bool)>>,
 }
 
-pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> {
+pub(crate) async fn run(
+    place: &Place,
+    options: &args::Verify,
+    printer: &Printer,
+) -> Result<(), Failed> {
     let store = place.look().await?;
-    let mut verified = Verified::default();
-    for problem in store.check_pages().await? {
-        verified.find("I31", None, problem);
-    }
     let progress = ProgressBar::no_length();
     if !printer.is_terminal() || printer.wants_json() {
         progress.set_draw_target(ProgressDrawTarget::hidden());
     }
+    let mut verified = check_all(store.as_ref(), &progress).await?;
+    if let Some(file) = &options.against {
+        heads::compare(store.as_ref(), file, &mut verified).await?;
+    }
+    progress.finish_and_clear();
+    report(&verified, printer)?;
+    // Only of a store that is whole: a head of a damaged one would vouch for the damage.
+    if let Some(file) = &options.export {
+        let lines = heads::export(store.as_ref(), file).await?;
+        printer.talk(&format!("{lines} heads written to {}", file.display()));
+    }
+    Ok(())
+}
+
+/// What `semel verify` finds in a store, held against a head if there is one; for tests.
+#[doc(hidden)]
+pub async fn problems(store: &dyn Upkeep, against: Option<&Path>) -> Result<Vec<String>, String> {
+    let told = |failed: Failed| failed.message;
+    let mut verified = check_all(store, &ProgressBar::hidden()).await.map_err(told)?;
+    if let Some(file) = against {
+        heads::compare(store, file, &mut verified).await.map_err(told)?;
+    }
+    let line = |finding: Finding| {
+        let subject = finding.run.or(finding.effect).unwrap_or_default();
+        format!("{} {subject}: {}", finding.invariant, finding.what)
+    };
+    Ok(verified.findings.into_iter().map(line).collect())
+}
+
+/// What `semel verify --export` writes; for tests.
+#[doc(hidden)]
+pub async fn export_head(store: &dyn Upkeep, file: &Path) -> Result<u64, String> {
+    heads::export(store, file).await.map_err(|failed| failed.message)
+}
+
+/// The audit chains alone: how many entries, and what is wrong with them.
+pub(super) async fn check_chains(store: &dyn Upkeep) -> Result<(u64, Vec<String>), Failed> {
+    let mut verified = Verified::default();
+    cards::check_all(store, &mut verified, &ProgressBar::hidden()).await?;
+    let broken = verified.findings.into_iter().filter(|finding| finding.invariant == "I22");
+    Ok((verified.deeds.count, broken.map(|finding| finding.what).collect()))
+}
+
+async fn check_all(store: &dyn Upkeep, progress: &ProgressBar) -> Result<Verified, Failed> {
+    let mut verified = Verified::default();
+    for problem in store.check_pages().await? {
+        verified.find("I31", None, problem);
+    }
+    // First, so that it is known what was decided.
+    cards::check_all(store, &mut verified, progress).await?;
     let mut after = i64::MIN;
     loop {
         let page = store.audit(after, limits::PAGE_ROWS_MAX).await?;
@@ -62,16 +128,21 @@ pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> 
             for violation in check(effect, &now) {
                 verified.find(violation.invariant, Some(effect), violation.what);
             }
+            let untold = verified.deeds.untold_of(effect);
+            verified.untold.extend(untold);
         }
         progress.inc(page.effects.len() as u64);
         let Some(next) = page.next else { break };
         after = next;
     }
     verified.check_generations();
-    runs::check_all(store.as_ref(), &mut verified, &progress).await?;
-    cards::check_all(store.as_ref(), &mut verified, &progress).await?;
-    progress.finish_and_clear();
-    report(&verified, printer)
+    runs::check_all(store, &mut verified, progress).await?;
+    parts::check_all(store, &mut verified).await?;
+    let untold = std::mem::take(&mut verified.untold);
+    for what in verified.deeds.still_untold(store, untold).await? {
+        verified.find("I22", None, what);
+    }
+    Ok(verified)
 }
 
 impl Verified {
@@ -88,6 +159,7 @@ impl Verified {
 
     fn take(&mut self, effect: &Effect, state: State) {
         self.effects += 1;
+        self.approvals += u64::from(effect.approval.is_some());
         *self.states.entry(state.as_str()).or_default() += 1;
         if effect.generation > 0 || effect.superseded.is_some() {
             let known = (effect.fence_floor, effect.last_fence(), effect.superseded.is_some());
@@ -128,6 +200,14 @@ impl Verified {
 
 fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
     let Verified { states, findings, effects, run_states, runs, cards, .. } = verified;
+    let others = [
+        (verified.approvals, "approval", "approvals"),
+        (*cards, "card", "cards"),
+        (verified.values, "large value", "large values"),
+        (verified.intents, "intent in the outbox", "intents in the outbox"),
+        (verified.deeds.count, "audit entry", "audit entries"),
+        (verified.compared, "line of the head", "lines of the head"),
+    ];
     if printer.wants_json() {
         printer.json(&json!({
             "effects": effects,
@@ -135,6 +215,11 @@ fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
             "runs": runs,
             "run_states": run_states,
             "cards": cards,
+            "approvals": verified.approvals,
+            "large_values": verified.values,
+            "outbox": verified.intents,
+            "audit_entries": verified.deeds.count,
+            "head_lines": verified.compared,
             "violations": findings,
         }))?;
     } else {
@@ -142,8 +227,8 @@ fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
         if *runs > 0 {
             printer.line(&format!("{runs} runs: {}", counts(run_states)));
         }
-        if *cards > 0 {
-            printer.line(&format!("{cards} cards"));
+        for (count, one, many) in others.iter().filter(|(count, ..)| *count > 0) {
+            printer.line(&format!("{count} {}", if *count == 1 { one } else { many }));
         }
         for finding in findings {
             let run = finding.run.as_ref().map(|id| format!("run {id}"));

@@ -1,13 +1,15 @@
 //! The invariants of runs: rows, journals, and that whatever a run waits for will wake it.
 
 use indicatif::ProgressBar;
+use semel_core::journal::Event;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::limits;
 use semel_core::run::{On, Run, State, Wait};
 use semel_core::verify::{Violation, Waker, check_run, check_wait};
 use semel_core::{entity, gate, journal};
-use semel_store::Upkeep;
+use semel_store::{Beside, Upkeep};
 
+use super::cards::unless_corrupt;
 use super::{Verified, cards};
 use crate::exit::Failed;
 
@@ -30,22 +32,71 @@ pub(super) async fn check_all(
             verified.runs += 1;
             *verified.run_states.entry(run.state().as_str()).or_default() += 1;
             let id = run.id.clone();
-            for violation in look(store, run).await? {
+            let beside = page.beside.get(&run.number);
+            let read = read_journal(store, &run, beside, verified).await;
+            let mut found = unless_corrupt(read)?;
+            found.extend(unless_corrupt(look(store, run).await)?);
+            for violation in found {
                 verified.find_run(violation.invariant, Some(id.clone()), violation.what);
             }
-        }
-        let Some(next) = page.next else { break };
-        after = next;
-    }
-    let mut after = i64::MIN;
-    loop {
-        let page = store.audit_journals(after, limits::PAGE_ROWS_MAX).await?;
-        for problem in page.problems {
-            verified.find_run("I11", None, problem);
         }
         let Some(next) = page.next else { return Ok(()) };
         after = next;
     }
+}
+
+/// How many entries of a journal are read at once.
+const ENTRIES: usize = 256;
+
+/// Walks a journal: the large values in it are kept for the run, what it took out of the inbox is
+/// marked as taken there, and what people decided is in the audit chain.
+async fn read_journal(
+    store: &dyn Upkeep,
+    run: &Run,
+    beside: Option<&Beside>,
+    verified: &mut Verified,
+) -> Result<Vec<Violation>, Failed> {
+    let mut found = Vec::new();
+    let mut from = 0;
+    loop {
+        let entries = store.journal(run.number, from, ENTRIES).await?;
+        for inked in &entries {
+            // One that cannot be read is told by the audit.
+            let Ok(entry) = journal::decode(&inked.text) else { continue };
+            let name = (&*run.namespace, &*run.id);
+            verified.untold.extend(verified.deeds.untold_in(name, &entry.event, entry.at.0));
+            if let Some(journal::Value::Blob { digest, .. }) = entry.event.value()
+                && beside.is_some_and(|beside| !beside.values.contains(digest))
+                && !is_kept(store, run, digest).await?
+            {
+                let what = format!("it needs the value {digest}, but that is not kept for it");
+                found.push(Violation { invariant: "I9", what });
+            }
+            if let Event::Received { delivery, .. } = &entry.event {
+                let taken = store.delivery(run.number, delivery).await?;
+                if !taken.is_some_and(|one| one.consumed) {
+                    let what = format!("it took {delivery}, but its inbox does not say so");
+                    found.push(Violation { invariant: "I10", what });
+                }
+            }
+        }
+        if entries.len() < ENTRIES {
+            break;
+        }
+        from += entries.len() as u64;
+    }
+    if !found.is_empty() {
+        // Its time may have come meanwhile, and all of it gone.
+        let now = store.run(&run.namespace, &run.id).await?;
+        found.retain(|_| now.as_ref().is_some_and(|now| now.expired.is_none()));
+    }
+    Ok(found)
+}
+
+/// Whether a large value that came after the look at a run is kept for it.
+async fn is_kept(store: &dyn Upkeep, run: &Run, digest: &str) -> Result<bool, Failed> {
+    let page = store.audit_runs(run.number - 1, 1).await?;
+    Ok(page.beside.get(&run.number).is_some_and(|beside| beside.values.contains(digest)))
 }
 
 /// Row, journal and ledger are read one after the other while workers go on: what does not fit

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 
 use anyhow::{Context, ensure};
+use semel_check::rehearsal;
 use semel_core::journal::{self, Event};
 use semel_store::RunQuery;
 use serde::Serialize;
@@ -18,7 +19,7 @@ use super::tell;
 use crate::commands::Place;
 use crate::exit::Failed;
 use crate::print::{Printer, Tone};
-use crate::{crm, mail, model, rehearsal};
+use crate::{crm, mail, model};
 
 const REQUEST: &str = "request-42";
 const WORKERS: usize = 4;

@@ -7,7 +7,7 @@ use anyhow::Context;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::rehearsal::Points;
+use semel_check::rehearsal::Points;
 
 /// Larger than any answer of the demo's servers: each arrives in one piece.
 const ANSWER_BYTES_MAX: usize = 64 << 10;

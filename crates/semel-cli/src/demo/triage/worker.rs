@@ -15,7 +15,7 @@ use super::relay;
 use crate::commands::Place;
 use crate::exit::Failed;
 use crate::print::Printer;
-use crate::rehearsal::{Pointed, Points};
+use semel_check::rehearsal::{Pointed, Points};
 
 /// How often each worker triggers its event.
 pub(super) const TRIGGERS: usize = 2;

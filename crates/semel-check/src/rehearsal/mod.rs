@@ -4,5 +4,5 @@
 mod points;
 mod store;
 
-pub use points::{DIE_AT, Points};
+pub use points::{AHEAD_MS, CLOCK_FILE, DIE_AT, Points, STOP_AT};
 pub use store::Pointed;

@@ -1,0 +1,31 @@
+//! Chance from a seed, so that a failure can be played again.
+
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    /// `TAMPER_SEED` plays one seed again; otherwise each run has its own, which is printed.
+    pub(crate) fn new() -> Chance {
+        let given = std::env::var("TAMPER_SEED").ok().and_then(|text| text.parse().ok());
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let fresh = now.map_or(1, |now| u64::from(now.subsec_nanos()) + now.as_secs());
+        let seed = given.unwrap_or(fresh);
+        eprintln!("TAMPER_SEED={seed}");
+        Chance(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % (end as u64)).expect("below a usize")
+    }
+
+    pub(crate) fn of<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+}

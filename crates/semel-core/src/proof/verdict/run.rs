@@ -1,0 +1,139 @@
+//! The verdict on a run: that of its journal, and the worst of its effects.
+
+use super::super::statement::{Claim, EffectStatement, RunStatement, Verdict};
+use super::super::{Finding, ReadRun};
+use super::{claim, short};
+use crate::run::State;
+use crate::time::Moment;
+use crate::verify;
+
+pub(crate) fn of_run(
+    run: &RunStatement,
+    effects: &[EffectStatement],
+    read: &ReadRun,
+    now: &Moment,
+) -> Verdict {
+    let broken = broken(run, effects, read, now);
+    let of_effects = effects.iter().filter_map(|one| Finding::parse(one.verdict.finding)).max();
+    let own = match read.run.state() {
+        State::Done => Finding::Done,
+        State::Failed | State::Cancelled => Finding::NotDone,
+        State::Expired => Finding::Expired,
+        State::Ready | State::Running | State::Waiting | State::Paused | State::Cancelling => {
+            Finding::InProgress
+        }
+    };
+    // An effect that failed or was taken back is part of a run that came to its end.
+    let worst = of_effects.filter(|finding| *finding >= Finding::InProgress);
+    let finding = match (broken.is_empty(), worst) {
+        (false, _) => Finding::Broken,
+        (true, Some(worst)) => worst.max(own),
+        (true, None) => own,
+    };
+    Verdict {
+        finding: finding.as_str(),
+        says: sentence(run, effects),
+        proven: proven(run),
+        not_proven: not_proven(run, effects),
+        broken,
+    }
+}
+
+fn broken(
+    run: &RunStatement,
+    effects: &[EffectStatement],
+    read: &ReadRun,
+    now: &Moment,
+) -> Vec<Claim> {
+    let mut broken = Vec::new();
+    if let Some(what) = &run.chain.broken {
+        broken.push(claim(what.clone(), "the hash chain of the journal"));
+    }
+    if !run.id_derives {
+        broken.push(claim("the id of the run does not follow from its key", "derived again"));
+    }
+    // Behind a break nothing is read, so the last entry is not the run's last.
+    if run.chain.verified {
+        let last = read.entries.last().map(|(_, entry)| &entry.event);
+        let found = verify::check_run(&read.run, last, now).into_iter();
+        broken.extend(found.map(|one| claim(one.what, format!("{} of the run", one.invariant))));
+    }
+    for effect in effects {
+        let name = format!("{}/{}", effect.action, effect.key);
+        let found = effect.verdict.broken.iter().filter(|one| !broken.contains(one));
+        let told: Vec<_> =
+            found.map(|one| claim(format!("{name}: {}", one.says), one.evidence.clone())).collect();
+        broken.extend(told);
+    }
+    broken
+}
+
+fn sentence(run: &RunStatement, effects: &[EffectStatement]) -> String {
+    let mut counts: Vec<String> = Vec::new();
+    for finding in Finding::ALL {
+        let count = effects.iter().filter(|one| one.verdict.finding == finding.as_str()).count();
+        if count > 0 {
+            counts.push(format!("{count} {}", finding.as_str()));
+        }
+    }
+    match counts.is_empty() {
+        true => format!("the run is {}; it has no effects", run.state),
+        false => format!("the run is {}; of its effects {}", run.state, counts.join(", ")),
+    }
+}
+
+fn proven(run: &RunStatement) -> Vec<Claim> {
+    let mut proven = Vec::new();
+    if run.id_derives {
+        proven.push(claim(
+            format!("one run is meant: {} started by the key {}", run.workflow, run.key),
+            "its id, derived again from namespace, workflow and key",
+        ));
+    }
+    if run.chain.verified && run.chain.entries > 0 {
+        proven.push(claim(
+            "its journal is whole, and no entry was changed after it was written",
+            format!(
+                "{} entries, each chained to the one before, up to {}",
+                run.chain.entries,
+                short(&run.chain.head)
+            ),
+        ));
+    }
+    if run.takes.len() > 1 {
+        let fences: Vec<_> = run.takes.iter().map(|take| take.fence.to_string()).collect();
+        proven.push(claim(
+            format!("{} workers led it one after the other, each by its journal", run.takes.len()),
+            format!("fences {}", fences.join(" < ")),
+        ));
+    }
+    let total: u64 = run.repeats.iter().fold(0, |sum, one| sum.saturating_add(one.at_least));
+    if total > 0 {
+        let doors: Vec<_> =
+            run.repeats.iter().map(|one| format!("{} by {}", one.at_least, one.door)).collect();
+        proven.push(claim(
+            format!("repeats met the run that was there: at least {total}"),
+            doors.join(", "),
+        ));
+    }
+    proven
+}
+
+fn not_proven(run: &RunStatement, effects: &[EffectStatement]) -> Vec<Claim> {
+    let mut open = Vec::new();
+    if run.chain.entries == 0 {
+        open.push(claim("what happened in the run", "its journal is past its retention"));
+    }
+    for child in &run.children {
+        open.push(claim(
+            format!("what the child {} did", child.id),
+            format!("it is {}; `semel proof {}` tells", child.state, child.id),
+        ));
+    }
+    for effect in effects {
+        let name = format!("{}/{}", effect.action, effect.key);
+        let of_effect = effect.verdict.not_proven.iter();
+        open.extend(of_effect.map(|one| claim(format!("{name}: {}", one.says), &one.evidence)));
+    }
+    open
+}

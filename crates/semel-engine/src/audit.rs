@@ -1,0 +1,139 @@
+//! The audit chain: each decision of a person is an entry, in the commit that carries it out.
+
+use semel_core::audit::{self, CARD, Deed, End, Entry, Verb};
+use semel_core::code::Code;
+use semel_core::effect::{Person, Resolution};
+use semel_core::key::{Address, Namespace};
+use semel_core::limits;
+use semel_core::record::{Answer, Effect};
+use semel_core::time::Wall;
+use semel_store::{Card, CardQuery, StoreError, Write};
+
+use crate::commit::Stopped;
+use crate::{Engine, Error};
+
+/// Entries of one namespace, the newest first, and the number after which the next page begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuditPage {
+    pub entries: Vec<Entry>,
+    pub next: Option<u64>,
+}
+
+impl Engine {
+    /// The write that appends a decision to the chain of a namespace. Another one that is appended
+    /// first makes its batch stale: then both are decided again.
+    pub(crate) async fn audited(
+        &self,
+        namespace: &str,
+        deed: &Deed,
+        at: Wall,
+    ) -> Result<Write, Error> {
+        let newest = self.store().cards(&entries(namespace, None, 1)).await?;
+        let end = match newest.first() {
+            None => End::of_namespace(namespace),
+            Some(card) => audit::read(&card.record).map_err(|what| unreadable(card, &what))?.1,
+        };
+        let (entry, record) = audit::append(&end, deed, at);
+        Ok(Write::Card(Card {
+            namespace: namespace.to_owned(),
+            kind: CARD.to_owned(),
+            name: audit::card_name(entry.seq),
+            version: 1,
+            due: None,
+            record,
+        }))
+    }
+
+    /// Appends a decision whose consequences are written elsewhere.
+    pub async fn note_deed(&self, namespace: &Namespace, deed: &Deed) -> Result<(), Error> {
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let at = self.store().ground().now.wall;
+            let write = self.audited(namespace.as_str(), deed, at).await?;
+            match self.commit(write.into()).await {
+                Ok(()) => return Ok(()),
+                Err(Stopped::Stale(_)) => {}
+                Err(Stopped::Error(error)) => return Err(error),
+            }
+        }
+        Err(Error::new(Code::StoreBusy, "the audit chain kept growing"))
+    }
+
+    /// What people decided in a namespace, the newest first.
+    pub async fn audit_entries(
+        &self,
+        namespace: &Namespace,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<AuditPage, Error> {
+        let limit = limit.clamp(1, limits::PAGE_ROWS_MAX);
+        let cards = self.store().cards(&entries(namespace.as_str(), before, limit)).await?;
+        let read = |card: &Card| {
+            audit::read(&card.record)
+                .map(|(entry, _)| entry)
+                .map_err(|what| unreadable(card, &what))
+        };
+        let entries = cards.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
+        let last = entries.last().map(|entry| entry.seq);
+        let next = last.filter(|seq| entries.len() == limit && *seq > 1);
+        Ok(AuditPage { entries, next })
+    }
+}
+
+fn entries(namespace: &str, before: Option<u64>, limit: usize) -> CardQuery {
+    CardQuery {
+        namespace: Some(namespace.to_owned()),
+        kind: CARD.to_owned(),
+        after: before.map(|seq| (namespace.to_owned(), audit::card_name(seq))),
+        limit,
+    }
+}
+
+fn unreadable(card: &Card, what: &str) -> Error {
+    StoreError::Corrupt(format!("audit entry {}: {what}", card.name)).into()
+}
+
+/// A person's word on an effect.
+pub(crate) fn on_effect(effect: &Effect, person: &Person, verb: Verb) -> Deed {
+    on_address(&effect.address, effect.generation, person, verb)
+}
+
+fn on_address(address: &Address, generation: u32, person: &Person, verb: Verb) -> Deed {
+    Deed {
+        actor: person.actor.clone(),
+        verb,
+        subject: audit::effect_subject(address, generation),
+        reason: person.reason.clone(),
+        version: Some(person.version),
+        detail: None,
+    }
+}
+
+/// A person's word on a run.
+pub(crate) fn on_run(id: &str, actor: &str, reason: &str, verb: Verb) -> Deed {
+    Deed {
+        actor: actor.to_owned(),
+        verb,
+        subject: audit::run_subject(id),
+        reason: reason.to_owned(),
+        version: None,
+        detail: None,
+    }
+}
+
+/// What an answer is called; silence is nobody's decision.
+pub(crate) fn verb_of_answer(answer: Answer) -> Option<Verb> {
+    match answer {
+        Answer::Approved => Some(Verb::Approve),
+        Answer::Denied => Some(Verb::Deny),
+        Answer::Returned => Some(Verb::Return),
+        Answer::Expired => None,
+    }
+}
+
+pub(crate) fn verb_of_resolution(resolution: &Resolution) -> Verb {
+    match resolution {
+        Resolution::Done(_) => Verb::ResolveDone,
+        Resolution::Failed => Verb::ResolveFailed,
+        Resolution::Retry => Verb::ResolveRetry,
+    }
+}
