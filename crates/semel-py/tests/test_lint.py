@@ -17,7 +17,9 @@ from semel.lint import RULES, Finding, check_files, check_text
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
-BAD = sorted((HERE / "bad").glob("*.py"))
+# The unprotected twins of the examples stand beside them, without marks: they are for `check`.
+TWINS = sorted((HERE / "bad").glob("twin_*.py"))
+BAD = [path for path in sorted((HERE / "bad").glob("*.py")) if path not in TWINS]
 # The sins that each must have a workflow of its own.
 NAMED = """
     timestamp_key uuid_key key_from_model attempt_in_key worker_local_key key_too_broad
@@ -46,6 +48,11 @@ def test_a_bad_workflow_is_found_at_its_line_and_for_nothing_else(path: Path) ->
     said = text.splitlines()[0].removeprefix("# lint:").split()
     assert {code for code, _ in wanted} == set(said) != set()
     assert places(serious(check_files([path]).findings)) == wanted
+
+
+@pytest.mark.parametrize("path", TWINS, ids=lambda path: path.stem)
+def test_the_writes_of_an_unprotected_twin_are_found(path: Path) -> None:
+    assert {one.code for one in serious(check_files([path]).findings)} == {"SML040"}
 
 
 @pytest.mark.parametrize("name", SINS)
