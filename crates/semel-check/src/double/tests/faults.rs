@@ -80,7 +80,7 @@ async fn a_request_that_hangs_is_applied_or_not_and_let_go() {
 async fn a_client_that_gives_up_leaves_its_request_applied() {
     let stage = Stage::new(Mode::Plain);
     stage.double.arm(Fault::next(Kind::Hang)).unwrap();
-    let short = stage.keyed("a").timeout(Duration::from_millis(100)).send().await;
+    let short = stage.keyed("a").timeout(Duration::from_secs(1)).send().await;
     assert!(short.unwrap_err().is_timeout());
     assert_eq!(stage.double.counts().objects, 1);
     // And the double is as well as before.
@@ -90,7 +90,7 @@ async fn a_client_that_gives_up_leaves_its_request_applied() {
 #[tokio::test]
 async fn a_late_request_lands_after_its_client_was_cut() {
     let stage = Stage::new(Mode::Lookup);
-    assert_eq!(meet(&stage, Fault::next(Kind::Late).ms(300)).await, "cut");
+    assert_eq!(meet(&stage, Fault::next(Kind::Late).ms(1_500)).await, "cut");
     assert_eq!(stage.get("/tickets?subject=Help").await.1, json!([]), "nothing landed yet");
     assert_eq!(stage.double.counts().open, 1);
     let landed = stage.double.until(|book| book[0].applied == Applied::Created);

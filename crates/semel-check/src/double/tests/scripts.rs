@@ -71,16 +71,16 @@ async fn two_at_once(stage: &Stage) -> Vec<u16> {
 
 #[tokio::test]
 async fn repeats_beside_the_first_are_replayed_refused_or_applied() {
-    let stage = with(&json!({ "latency": "200ms" }));
+    let stage = with(&json!({ "latency": "1s" }));
     assert_eq!(two_at_once(&stage).await, [201, 201]);
     assert_eq!(stage.double.counts().objects, 1);
 
-    let stage = with(&json!({ "latency": "200ms", "at_once": "conflict" }));
+    let stage = with(&json!({ "latency": "1s", "at_once": "conflict" }));
     assert_eq!(two_at_once(&stage).await, [201, 409]);
     assert_eq!(answer(stage.keyed("a")).await.0, 201);
     assert_eq!(stage.double.counts().objects, 1);
 
-    let stage = with(&json!({ "latency": "200ms", "at_once": "race" }));
+    let stage = with(&json!({ "latency": "1s", "at_once": "race" }));
     assert_eq!(two_at_once(&stage).await, [201, 201]);
     assert_eq!(stage.double.counts().objects, 2);
     assert_eq!(answer(stage.keyed("a")).await.1["id"], "tickets-1");
