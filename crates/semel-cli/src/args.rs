@@ -60,6 +60,12 @@ pub(crate) enum Command {
         #[arg(value_name = "FILE")]
         line: Vec<OsString>,
     },
+    /// Crash a workflow at every point, and count at its destinations: `check app.py:workflow`
+    ///
+    /// Runs `python3 -m semel check` in the place of this process; `check app.py --help` lists its
+    /// flags, and SEMEL_PYTHON names another interpreter.
+    #[command(subcommand, subcommand_value_name = "FILE:WORKFLOW")]
+    Check(Check),
     /// Start runs, follow them, and decide about those that stand still
     #[command(subcommand)]
     Runs(Runs),
@@ -93,6 +99,11 @@ pub(crate) enum Command {
     /// Measure the ledger beside the raw limit of this disk
     #[command(subcommand)]
     Bench(Bench),
+    /// Stand in for an HTTP service: counts what arrives, and misbehaves as it is told
+    ///
+    /// Prints its address, and serves until its input is closed, it is told to end, or half an
+    /// hour has passed. docs/double.md shows scripts, faults and the book.
+    Double(crate::commands::double::Options),
     /// Print completions for a shell
     Completions { shell: clap_complete::Shell },
     /// The CRM of the demo and the tests
@@ -116,6 +127,15 @@ pub(crate) enum Command {
     /// One process of a benchmark on Postgres
     #[command(hide = true)]
     BenchPostgres(crate::commands::bench::postgres::WorkerOptions),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Check {
+    /// Repeat a sandbox request, and say which contract its destination really honours
+    Destination(Box<crate::commands::destination::Options>),
+    /// The file and the workflow, and flags of the check
+    #[command(external_subcommand)]
+    Workflow(Vec<OsString>),
 }
 
 #[derive(Debug, ClapArgs)]

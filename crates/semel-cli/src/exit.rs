@@ -31,6 +31,11 @@ impl Failed {
         Failed { exit: USAGE, ..Failed::new(message) }
     }
 
+    /// Nothing was found out; it may be another time.
+    pub(crate) fn later(message: impl Into<String>) -> Failed {
+        Failed { exit: TRY_LATER, ..Failed::new(message) }
+    }
+
     pub(crate) fn internal(message: impl Into<String>) -> Failed {
         Failed { exit: OUR_FAULT, code: Some(Code::Internal), ..Failed::new(message) }
     }

@@ -11,6 +11,7 @@ pub mod derive;
 pub mod fingerprint;
 pub mod json;
 
+pub mod claim;
 pub mod contract;
 pub mod cron;
 pub mod retry;

@@ -357,6 +357,11 @@ impl App {
         })
     }
 
+    /// Tells everything that the store of a rehearsal holds, as JSON.
+    fn look(&self, inbox: &Inbox, token: u64) -> PyResult<Asked> {
+        inbox.ask(token, crate::check::look(self.semel()?))
+    }
+
     /// How many runs this process advances right now.
     fn runs_held(&self) -> PyResult<usize> {
         Ok(self.semel()?.engine().runs_held())

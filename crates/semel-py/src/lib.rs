@@ -9,6 +9,7 @@ mod app;
 mod approvals;
 mod bench;
 mod body;
+mod check;
 mod convert;
 mod declare;
 mod error;
@@ -21,6 +22,7 @@ mod process;
 mod releases;
 mod schedules;
 mod transaction;
+mod verdicts;
 mod wish;
 mod within;
 
@@ -105,5 +107,15 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(recipe, module)?)?;
     module.add_function(wrap_pyfunction!(check_name, module)?)?;
     module.add_function(wrap_pyfunction!(callback_signal, module)?)?;
-    Ok(())
+    module.add_function(wrap_pyfunction!(check::rehearsal_push_ms, module)?)?;
+    add_check(module)
+}
+
+/// The rules of a check.
+fn add_check(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(verdicts::check_plan, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::check_find, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::check_judge, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::check_report, module)?)?;
+    module.add_function(wrap_pyfunction!(verdicts::check_show, module)?)
 }

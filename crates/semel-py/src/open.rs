@@ -12,7 +12,9 @@ use semel_store::{Access, Opened};
 pub(crate) async fn open(url: &str) -> Result<Semel, Error> {
     let Some(points) = Points::from_environment() else { return Semel::open(url).await };
     let opened = Opened::open(url, Access::ReadWrite, points.clock()).await?;
-    let store = Arc::new(Pointed { store: opened.store(), points: Arc::new(points) });
+    let points = Arc::new(points);
+    crate::check::rehearse(&points);
+    let store = Arc::new(Pointed { store: opened.store(), points });
     let engine = Engine::new(store, format!("rehearsal:{}", std::process::id()))?;
     engine.start();
     Ok(Semel::on(engine))

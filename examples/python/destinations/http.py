@@ -65,7 +65,9 @@ class HttpDestination:
         self.faults = faults or FaultPlan()
         self.lock = threading.Lock()
         self._server = _Server(self, port)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True
+        )
 
     def apply(self, request: Request) -> Answer:
         """Does what is asked. Called under `lock`."""

@@ -24,7 +24,9 @@ class Smtp:
         self.book = Book(folder / f"{self.name}.jsonl")
         self.faults = faults or FaultPlan()
         self._server = _Server(self, port)
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True
+        )
 
     def start(self) -> str:
         """Begins to listen, and returns the address."""

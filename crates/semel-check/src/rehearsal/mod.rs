@@ -4,7 +4,7 @@
 mod points;
 mod store;
 
-pub use points::{AHEAD_MS, DIE_AT, Points, STOP_AT};
+pub use points::{AHEAD_MS, CLOCK_FILE, DIE_AT, Points, STOP_AT};
 pub use store::{Around, Pointed, Watched};
 
 pub(crate) use store::names;

@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Signal, getpid, kill_process};
 use semel_store::{AheadClock, Clock};
@@ -16,12 +17,18 @@ pub const STOP_AT: &str = "SEMEL_REHEARSE_STOP_AT";
 /// How far the clock of this process is ahead, in milliseconds: leases end and timers are due
 /// without waiting for them.
 pub const AHEAD_MS: &str = "SEMEL_REHEARSE_AHEAD_MS";
+/// Names a file that keeps how far the clocks of one rehearsal are ahead, in milliseconds: a
+/// process begins where the others are, also those that were killed, and one that was stopped
+/// wakes up as late as it is.
+pub const CLOCK_FILE: &str = "SEMEL_REHEARSE_CLOCK";
 
 /// The points of this process, which one is its last, and its clock.
 pub struct Points {
     die_at: Option<String>,
     stop_at: Option<String>,
     clock: Arc<AheadClock>,
+    clock_file: Option<PathBuf>,
+    ahead_ms: Mutex<u64>,
     /// How often each name was passed.
     passed: Mutex<HashMap<String, u32>>,
 }
@@ -31,11 +38,21 @@ impl Points {
     pub fn from_environment() -> Option<Points> {
         let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let (die_at, stop_at, ahead) = (named(DIE_AT), named(STOP_AT), named(AHEAD_MS));
-        if die_at.is_none() && stop_at.is_none() && ahead.is_none() {
+        let clock_file = named(CLOCK_FILE).map(PathBuf::from);
+        if die_at.is_none() && stop_at.is_none() && ahead.is_none() && clock_file.is_none() {
             return None;
         }
-        let ahead_ms = ahead.and_then(|ms| ms.parse().ok()).unwrap_or_default();
-        Some(Points { die_at, stop_at, clock: AheadClock::new(ahead_ms), passed: Mutex::default() })
+        let points = Points {
+            die_at,
+            stop_at,
+            clock: AheadClock::new(0),
+            clock_file,
+            ahead_ms: Mutex::default(),
+            passed: Mutex::default(),
+        };
+        points.catch_up();
+        points.push_ms(ahead.and_then(|ms| ms.parse().ok()).unwrap_or_default());
+        Some(points)
     }
 
     /// The clock that the store of this process is opened with.
@@ -43,9 +60,26 @@ impl Points {
         Clock::Ahead(self.clock.clone())
     }
 
-    /// Pushes this process's time ahead.
+    /// Pushes time ahead: this process's at once, that of the others when they begin or wake up.
     pub fn push_ms(&self, ms: u64) {
+        let mut ahead_ms = lock(&self.ahead_ms);
+        *ahead_ms = ahead_ms.saturating_add(ms);
+        if let Some(file) = self.clock_file.as_ref().filter(|_| ms > 0) {
+            // Renamed into its place: whoever is killed meanwhile leaves the time as it was.
+            let new = file.with_extension(getpid().as_raw_nonzero().to_string());
+            let _ = std::fs::write(&new, ahead_ms.to_string());
+            let _ = std::fs::rename(&new, file);
+        }
         self.clock.push_ms(ms);
+    }
+
+    /// Takes over the time of the others, where they are further ahead.
+    fn catch_up(&self) {
+        let kept = self.clock_file.as_ref().and_then(|file| std::fs::read_to_string(file).ok());
+        let kept_ms: u64 = kept.and_then(|ms| ms.parse().ok()).unwrap_or_default();
+        let mut ahead_ms = lock(&self.ahead_ms);
+        self.clock.push_ms(kept_ms.saturating_sub(*ahead_ms));
+        *ahead_ms = kept_ms.max(*ahead_ms);
     }
 
     /// Passes a point that has one name or several, and says so; or never returns.
@@ -62,16 +96,21 @@ impl Points {
             }
             if is_met(&self.stop_at) {
                 let _ = kill_process(getpid(), Signal::STOP);
+                self.catch_up();
             }
         }
     }
 
     fn count(&self, name: &str) -> u32 {
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passed = lock(&self.passed);
         let times = passed.entry(name.to_owned()).or_default();
         *times += 1;
         *times
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn is_named(at: &str, name: &str, times: u32) -> bool {

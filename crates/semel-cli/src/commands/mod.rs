@@ -2,7 +2,9 @@
 
 mod approvals;
 pub(crate) mod bench;
+pub(crate) mod destination;
 mod doctor;
+pub(crate) mod double;
 mod effects;
 mod import;
 mod migrate;
@@ -21,7 +23,7 @@ pub(crate) use open::Place;
 
 use clap::CommandFactory;
 
-use crate::args::{Args, Bench, Command, Effects, Outbox, Quarantine};
+use crate::args::{Args, Bench, Check, Command, Effects, Outbox, Quarantine};
 use crate::exit::Failed;
 use crate::print::Printer;
 use crate::{crm, demo, mail, model};
@@ -35,6 +37,10 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             demo::run(&options, named, printer).await
         }
         Command::Worker { line } => Err(python::become_python(&["worker"], named, line)),
+        Command::Check(Check::Workflow(line)) => {
+            Err(python::become_python(&["check"], named, line))
+        }
+        Command::Check(Check::Destination(options)) => destination::run(&options, printer).await,
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }
@@ -54,26 +60,14 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         Command::Outbox(Outbox::Drop { id }) => outbox::drop_refused(&place, id, printer).await,
         Command::Verify => verify::run(&place, printer).await,
         Command::Doctor => doctor::run(&place, printer).await,
+        Command::Double(options) => double::run(&options, printer).await,
         Command::Migrate => migrate::run(&place, printer).await,
-        Command::Bench(Bench::Fairness) => {
+        Command::Bench(bench) => {
             let named = args.store_is_named.then_some(place.store.as_str());
-            bench::fairness(printer, named).await
-        }
-        Command::Bench(bench) if args.store_is_named && place.store.starts_with("postgres") => {
-            let (kind, steps) = match bench {
-                Bench::Ledger => (bench::postgres::Kind::Ledger, 0),
-                Bench::Runs { steps, .. } => (bench::postgres::Kind::Runs, steps),
-                Bench::Fairness => unreachable!("it was measured above"),
-                Bench::Python { .. } => unreachable!("Python measures itself"),
-            };
-            bench::postgres::measure_all(printer, &place.store, kind, steps).await
+            run_bench(bench, named, printer).await
         }
         Command::BenchPostgres(options) => {
             bench::postgres::worker(&place.store, options, printer).await
-        }
-        Command::Bench(Bench::Ledger) => bench::ledger(printer).await,
-        Command::Bench(Bench::Runs { steps, finished }) => {
-            bench::runs(printer, steps, finished).await
         }
         Command::BenchWorker { seconds, callers, prefix } => {
             bench::worker(&place, seconds, callers, &prefix, printer).await
@@ -92,6 +86,23 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
             demo::triage::worker::run(&place, &options, printer).await
         }
         Command::DemoWorker(options) => demo::worker::run(&place, &options, printer).await,
+    }
+}
+
+/// On the store that the line names, or on a file that is thrown away.
+async fn run_bench(bench: Bench, named: Option<&str>, printer: &Printer) -> Result<(), Failed> {
+    let postgres = named.filter(|store| store.starts_with("postgres"));
+    match (bench, postgres) {
+        (Bench::Python { .. }, _) => unreachable!("Python measures itself"),
+        (Bench::Fairness, _) => bench::fairness(printer, named).await,
+        (Bench::Ledger, None) => bench::ledger(printer).await,
+        (Bench::Runs { steps, finished }, None) => bench::runs(printer, steps, finished).await,
+        (Bench::Ledger, Some(store)) => {
+            bench::postgres::measure_all(printer, store, bench::postgres::Kind::Ledger, 0).await
+        }
+        (Bench::Runs { steps, .. }, Some(store)) => {
+            bench::postgres::measure_all(printer, store, bench::postgres::Kind::Runs, steps).await
+        }
     }
 }
 

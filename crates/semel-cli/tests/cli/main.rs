@@ -5,6 +5,8 @@ mod checks;
 #[path = "../common/mod.rs"]
 mod common;
 mod decisions;
+mod destination;
+mod double;
 mod family;
 mod follows;
 mod import;

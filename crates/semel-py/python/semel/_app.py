@@ -50,7 +50,7 @@ class Semel(App):
         self._pid = os.getpid()
         self._home: Home | None = None
         self._native = ask_blocking(
-            lambda inbox, token: _native.App.open(inbox, token, url, namespace)
+            lambda inbox, token: _native.App.open(inbox, token, self.url, namespace)
         )
         self._set_lease()
         _current.opened(self)

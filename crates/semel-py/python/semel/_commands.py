@@ -1,4 +1,4 @@
-"""The commands that need Python: `semel worker app.py` and `semel bench python`."""
+"""The commands that need Python: `semel worker`, `semel check` and `semel bench python`."""
 
 from __future__ import annotations
 
@@ -24,6 +24,10 @@ def python_command(arguments: list[str]) -> Command | None:
     words = _without_options(arguments)
     if words[:1] == ["worker"]:
         return work
+    if words[:1] == ["check"] and words[1:2] != ["destination"]:
+        from .check._command import check
+
+        return check
     if words[:2] == ["bench", "python"]:
         from ._bench import bench
 

@@ -18,6 +18,23 @@ _before: ContextVar[tuple[App | None, ...]] = ContextVar("semel_app_before", def
 """What was chosen around each open `with app:`. Not kept in the Semel: threads share that."""
 _step: ContextVar[StepContext | None] = ContextVar("semel_step", default=None)
 _open: weakref.WeakSet[App] = weakref.WeakSet()
+_instead: list[str] = []
+"""The store that is opened whatever store is named: a check never touches one of its user's."""
+
+
+def redirect(url: str) -> None:
+    """From now on every Semel opens this store."""
+    _instead[:] = [url]
+
+
+def directed(url: str) -> str:
+    """The store to open for this one."""
+    return _instead[0] if _instead else url
+
+
+def any_open() -> bool:
+    """Whether a Semel is open."""
+    return bool(_open)
 
 
 def opened(app: App) -> None:

@@ -44,7 +44,7 @@ class App:
     def __init__(
         self, url: str, namespace: str, lease: Duration | None, release: str | None
     ) -> None:
-        self.url = url
+        self.url = _current.directed(url)
         self.namespace = namespace
         self.release = release
         self._lease_ms = optional_ms(lease)

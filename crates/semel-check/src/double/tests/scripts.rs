@@ -55,7 +55,7 @@ async fn a_model_takes_its_texts_in_turn() {
 }
 
 /// A destination with keys and one more trait.
-fn with(traits: Value) -> Stage {
+fn with(traits: &Value) -> Stage {
     let mut route = json!({ "method": "POST", "path": "/tickets", "mode": "keys" });
     let all = route.as_object_mut().unwrap();
     all.extend(traits.as_object().unwrap().clone());
@@ -71,16 +71,16 @@ async fn two_at_once(stage: &Stage) -> Vec<u16> {
 
 #[tokio::test]
 async fn repeats_beside_the_first_are_replayed_refused_or_applied() {
-    let stage = with(json!({ "latency": "200ms" }));
+    let stage = with(&json!({ "latency": "200ms" }));
     assert_eq!(two_at_once(&stage).await, [201, 201]);
     assert_eq!(stage.double.counts().objects, 1);
 
-    let stage = with(json!({ "latency": "200ms", "at_once": "conflict" }));
+    let stage = with(&json!({ "latency": "200ms", "at_once": "conflict" }));
     assert_eq!(two_at_once(&stage).await, [201, 409]);
     assert_eq!(answer(stage.keyed("a")).await.0, 201);
     assert_eq!(stage.double.counts().objects, 1);
 
-    let stage = with(json!({ "latency": "200ms", "at_once": "race" }));
+    let stage = with(&json!({ "latency": "200ms", "at_once": "race" }));
     assert_eq!(two_at_once(&stage).await, [201, 201]);
     assert_eq!(stage.double.counts().objects, 2);
     assert_eq!(answer(stage.keyed("a")).await.1["id"], "tickets-1");
@@ -92,25 +92,25 @@ async fn careless_destinations_can_be_posed() {
     let other = |stage: &Stage| {
         stage.post("/tickets", &json!({ "subject": "Other" })).header("Idempotency-Key", "a")
     };
-    let stage = with(json!({ "other_body": "create" }));
+    let stage = with(&json!({ "other_body": "create" }));
     answer(stage.keyed("a")).await;
     assert_eq!(answer(other(&stage)).await.1["id"], "tickets-2");
 
-    let stage = with(json!({ "other_body": "replay" }));
+    let stage = with(&json!({ "other_body": "replay" }));
     answer(stage.keyed("a")).await;
     assert_eq!(answer(other(&stage)).await.1["subject"], "Help");
 
-    let stage = with(json!({ "copies": 2 }));
+    let stage = with(&json!({ "copies": 2 }));
     answer(stage.keyed("a")).await;
     assert_eq!(stage.double.counts().objects, 2);
 
-    let stage = with(json!({ "stores_errors": true }));
+    let stage = with(&json!({ "stores_errors": true }));
     stage.double.arm(Fault::next(Kind::ErrorAfter)).unwrap();
     assert_eq!(answer(stage.keyed("a")).await.0, 500);
     assert_eq!(answer(stage.keyed("a")).await.0, 500);
     assert_eq!(stage.double.counts().objects, 1);
 
-    let stage = with(json!({ "remembers": "1ms" }));
+    let stage = with(&json!({ "remembers": "1ms" }));
     answer(stage.keyed("a")).await;
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     assert_eq!(answer(stage.keyed("a")).await.1["id"], "tickets-2");

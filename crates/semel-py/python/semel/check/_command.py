@@ -1,0 +1,144 @@
+"""`semel check app.py:workflow`: the command line of a check."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from .._errors import SemelError
+from ._counter import load_counter
+from ._double import Wanted
+from ._lives import Unready
+from ._progress import Progress
+from ._stage import Setting
+from ._target import Missing, Target
+from ._trial import Budget, Trial
+
+OK, FAILED, NOT_FOUND, INTERRUPTED = 0, 1, 3, 130
+JOBS_MAX = 8
+
+
+def check(arguments: list[str]) -> int:
+    """Kills a workflow before and after every write and recovers it, lets its destinations fail,
+    repeats whatever can come twice, and counts what there is at the destinations."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    # Whoever ends it ends everything that it has started, and leaves no files.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        trial = _trial(options, parser)
+        report = trial.run()
+    except KeyboardInterrupt:
+        print("error: interrupted; nothing was left behind", file=sys.stderr)
+        return INTERRUPTED
+    except Missing as error:
+        print(f"error: {error}", file=sys.stderr)
+        return NOT_FOUND
+    except Unready as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+    except SemelError as error:
+        print(f"error: {error}", file=sys.stderr)
+        print(f"hint: see docs/errors/{error.code}.md", file=sys.stderr)
+        return FAILED
+    if trial.note is not None:
+        print(f"note: {trial.note}", file=sys.stderr)
+    if options.junit is not None:
+        options.junit.write_text(report.junit)
+    print(report.json() if options.json else report.text)
+    return OK if report.is_ok else FAILED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("semel check", description=check.__doc__)
+    add = parser.add_argument
+    add("command", help=argparse.SUPPRESS)
+    add("target", metavar="FILE:NAME", help="the file, and the workflow or effect in it")
+    add("--store", help=argparse.SUPPRESS)
+    add("--namespace", help=argparse.SUPPRESS)
+    add("--input", type=Path, metavar="FILE", help="the input of the run, as JSON (null)")
+    add("--key", default="check", help="the key that the run is started under (check)")
+    add(
+        "--double",
+        action="append",
+        default=[],
+        metavar="NAME[=MODE|FILE.json]",
+        help="start a stand-in for a destination and put its address into the variable NAME; "
+        "modes: keys, lookup, conditional, plain (keys)",
+    )
+    add(
+        "--counter",
+        metavar="FILE.py:FUNCTION",
+        help="a function that says how many objects your own destinations have, by name",
+    )
+    add(
+        "--respond",
+        type=Path,
+        metavar="FILE",
+        help="what signals, callbacks and approvals are answered with, by name, as JSON",
+    )
+    add(
+        "--mode",
+        choices=["fast", "process"],
+        default="fast",
+        help="fork each life off one process (fast), or start an interpreter for each (process)",
+    )
+    add("--budget", metavar="60s|CASES", help="stop after this time, or try so many cases")
+    add("--pairs", action="store_true", help="two deaths, too: at each point, and at each after it")
+    add("--only", metavar="CASE", help="play one case, by its name")
+    add("--jobs", type=int, metavar="N", help="how many cases are played at once")
+    add("--junit", type=Path, metavar="FILE", help="write the report for a build server")
+    add("--json", action="store_true", help="print the report as JSON")
+    add("--quiet", action="store_true", help="print the report alone, not each case")
+    return parser
+
+
+def _trial(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Trial:
+    target = Target.parse(options.target)
+    try:
+        budget = Budget.parse(options.budget) if options.budget else Budget()
+    except SemelError:
+        parser.error("--budget is a number of cases, such as 40, or a time, such as 60s")
+    budget = Budget(budget.cases, budget.seconds, options.pairs)
+    setting = Setting(
+        target=target,
+        input=_read(options.input),
+        key=options.key,
+        doubles=[Wanted.parse(text) for text in options.double],
+        counter=None if options.counter is None else load_counter(options.counter),
+        respond=_read(options.respond) or {},
+        mode=options.mode,
+    )
+    progress = Progress(sys.stderr, is_quiet=options.quiet or options.json)
+    jobs = options.jobs or min(os.cpu_count() or 1, JOBS_MAX)
+    command = again(options)
+    return Trial(setting, budget, command, jobs, options.only, progress.hear)
+
+
+def again(options: argparse.Namespace) -> str:
+    """The command that plays one case of this check again."""
+    words = ["semel", "check", options.target]
+    for name in ("input", "counter", "respond"):
+        value = getattr(options, name)
+        words += [] if value is None else [f"--{name}", str(value)]
+    words += [] if options.key == "check" else ["--key", options.key]
+    words += [word for double in options.double for word in ("--double", double)]
+    words += [] if options.mode == "fast" else ["--mode", options.mode]
+    return f"{shlex.join(words)} --only {{case}}"
+
+
+def _read(file: Path | None) -> Any:
+    if file is None:
+        return None
+    try:
+        return json.loads(file.read_text())
+    except FileNotFoundError as error:
+        raise Missing(f"there is no file {file}") from error
+    except ValueError as error:
+        raise SemelError(f"{file} is no JSON: {error}", code="input_invalid") from error

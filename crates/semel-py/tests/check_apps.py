@@ -1,0 +1,110 @@
+"""Small applications that the tests of `semel check` write into files."""
+
+from __future__ import annotations
+
+# Keeps what it was asked for in a file, by key, and by store: each case has one of its own.
+DESTINATION = """
+import os
+import semel
+from semel import Semel, WorkflowContext, effect, function, native_key, workflow
+
+BOOK = os.environ["BOOK"]
+
+
+def happened(what, key):
+    line = f"{what} {key} {os.environ['SEMEL_STORE']}"
+    known = open(BOOK).read().splitlines()
+    if key == "no-key" or line not in known:
+        with open(BOOK, "a") as book:
+            book.write(line + chr(10))
+    return f"{what}-1"
+"""
+
+COUNTER = """
+import os
+from collections import Counter
+from pathlib import Path
+
+BOOK = Path(__file__).parent / "book"
+BOOK.touch()
+os.environ["BOOK"] = str(BOOK)
+
+
+def count():
+    return Counter(line.split()[0] for line in BOOK.read_text().splitlines())
+
+
+def wrong():
+    return 42
+"""
+
+GOOD = (
+    DESTINATION
+    + """
+
+@function
+def think(x: int) -> int:
+    return x + 1
+
+
+@effect("letter", key="{x}", contract=native_key("24h"))
+def send(x: int) -> str:
+    return happened("letter", semel.intent().downstream_key)
+
+
+@workflow
+async def week(ctx: WorkflowContext, x: int) -> str:
+    y = await ctx.step(think, x)
+    await ctx.sleep("7d")
+    sent = await ctx.step(send, y)
+    answer = await ctx.wait_for_signal("go", timeout="30d")
+    return f"{sent} {answer.word}"
+"""
+)
+
+BAD = (
+    DESTINATION
+    + """
+
+@function
+def send(x: int) -> str:
+    return happened("letter", "no-key")
+
+
+@workflow
+async def plain(ctx: WorkflowContext, x: int) -> str:
+    return await ctx.step(send, x)
+"""
+)
+
+# Opens its ledger when it is imported, and on a store of its user's.
+OPENS = (
+    DESTINATION
+    + """
+app = Semel("sqlite:" + os.path.join(os.path.dirname(__file__), "precious.db"))
+
+
+@effect("letter", key="{x}", contract=native_key("24h"))
+def send(x: int) -> str:
+    return happened("letter", semel.intent().downstream_key)
+"""
+)
+
+APPROVED = (
+    DESTINATION
+    + """
+from semel import approval
+
+
+@effect("letter", key="{x}", contract=native_key("24h"), approval=approval(expires="7d"))
+def send(x: int) -> str:
+    return happened("letter", semel.intent().downstream_key)
+
+
+@workflow
+async def asked(ctx: WorkflowContext, x: int) -> str:
+    callback = await ctx.callback("report")
+    said = await callback.answer(timeout="7d")
+    return f"{said} {await ctx.step(send, x)}"
+"""
+)
