@@ -24,6 +24,7 @@ pub(super) struct Counter {
 pub(super) struct Destinations {
     pub(super) doubles: Vec<Arc<Double>>,
     pub(super) counters: Vec<Counter>,
+    pub(super) resets: Vec<Arc<dyn Fn() + Send + Sync>>,
     /// A request hangs, or will.
     hangs: Arc<AtomicBool>,
 }
@@ -37,6 +38,9 @@ impl Destinations {
         self.hangs.store(false, Ordering::SeqCst);
         for double in &self.doubles {
             double.reset();
+        }
+        for reset in &self.resets {
+            reset();
         }
         Mark(self.counters.iter().map(|counter| (counter.count)()).collect())
     }

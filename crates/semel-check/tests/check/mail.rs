@@ -42,7 +42,7 @@ fn serve(mut client: TcpStream, accepted: &AtomicU64) -> std::io::Result<()> {
     while let Some(line) = lines.next().transpose()? {
         match line.split(' ').next().unwrap_or_default() {
             "EHLO" | "HELO" | "MAIL" | "RCPT" | "RSET" | "NOOP" => {
-                client.write_all(b"250 ok\r\n")?
+                client.write_all(b"250 ok\r\n")?;
             }
             "DATA" => {
                 client.write_all(b"354 go on\r\n")?;

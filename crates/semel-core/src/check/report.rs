@@ -90,8 +90,8 @@ impl Report {
         let (cases, kills) = (self.verdicts.len(), self.kills());
         let seconds = seconds(self.ms);
         format!(
-            "{workflow}: {failed}. {points} points, {sends} sends; {cases} cases with {kills} kills \
-             in {seconds} s: {counts}.{left_out}"
+            "{workflow}: {failed}. {points} points, {sends} sends; {cases} cases with {kills} \
+             kills in {seconds} s: {counts}.{left_out}"
         )
     }
 
