@@ -23,6 +23,8 @@ class Counted:
 
     def __init__(self, names: list[str]) -> None:
         self._books = tempfile.TemporaryDirectory(prefix="check-destinations-")
+        # Where an example keeps documents, unless somebody says otherwise.
+        os.environ.setdefault("ARTEFACTS", self._books.name)
         kinds = {kind.name: kind for kind in ALL}
         self._kinds = [kinds[name] for name in names]
         self._ports = [0] * len(names)

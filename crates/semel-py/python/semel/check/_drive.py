@@ -78,7 +78,8 @@ class Driver:
                 return end
             now = _progress(seen)
             if now != before:
-                before = now
+                # Several runs may each have to wait for the same thing, one behind the other.
+                before, self._leaps = now, 0
                 continue
             end = self._help(seen)
             if end:
