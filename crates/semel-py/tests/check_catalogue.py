@@ -24,6 +24,7 @@ class Checked:
     """A mode, or a script in the example's folder `check`."""
     counter: str | None = None
     """Destinations that no double stands in for."""
+    key: tuple[str, ...] = ("check",)
 
     @property
     def folder(self) -> Path:
@@ -48,6 +49,7 @@ class Checked:
         return check_workflow(
             target,
             read(self.folder / "in.json"),
+            key=self.key,
             doubles={name: self._script(kind) for name, kind in self.doubles.items()},
             counter=counter,
             respond=read(respond) if respond.exists() else None,
@@ -76,6 +78,15 @@ CHECKED = [
     Checked("typeform_hubspot", "keep_contact", counter="hubspot"),
     Checked("record_update", "deposit", counter="records"),
     Checked("two_agents_one_ticket", "act", counter="records"),
+    Checked("queue_consumer", "open_ticket", {"CRM_URL": "keys", "QUEUE_URL": "plain"}),
+    Checked("agent_tools", "open_ticket", {"CRM_URL": "keys", "MODEL_URL": "model"}),
+    Checked("langgraph_node", "open_ticket", {"CRM_URL": "keys"}),
+    Checked(
+        "nightly_report",
+        "report",
+        {"CMS_URL": "cms.json"},
+        key=("nightly", "2026-11-16T02:00:00Z"),
+    ),
     Checked("vendor_research", "compare", counter="vendors_cms"),
 ]
 

@@ -119,7 +119,7 @@ def test_what_cannot_be_checked_is_said(desk: Desk) -> None:
 
     assert code(GOOD, "none.py:week") == (NOT_FOUND, "error: there is no file none.py\n")
     found, words = code(GOOD, "app.py:month")
-    assert found == NOT_FOUND and "its workflows: week" in words
+    assert found == NOT_FOUND and "it has: week" in words
     found, words = code(GOOD, "app.py:week", "--only", "kill nobody")
     assert found == NOT_FOUND and "kill nobody" in words
     assert code(GOOD, "app.py:week", "--budget", "much")[0] == USAGE

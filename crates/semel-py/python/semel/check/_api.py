@@ -7,7 +7,7 @@ import inspect
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ._counter import load_counter
 from ._double import Wanted
 from ._lives import Mode
 from ._report import Report
-from ._stage import Counting, Setting
+from ._stage import KEY, Counting, Setting, key_words
 from ._target import Target
 from ._trial import Budget, Trial, Watch
 
@@ -31,7 +31,7 @@ def check_workflow(
     workflow: Checked,
     input: Any = None,
     *,
-    key: str = "check",
+    key: str | Sequence[str] = KEY,
     doubles: Mapping[str, str] | None = None,
     counter: Counting | str | None = None,
     respond: Mapping[str, Any] | None = None,
@@ -53,7 +53,7 @@ def check_workflow(
     setting = Setting(
         target=_target(workflow),
         input=_plain(input),
-        key=key,
+        key=[key] if isinstance(key, str) else list(key),
         doubles=[Wanted(variable, kind) for variable, kind in (doubles or {}).items()],
         counter=load_counter(counter) if isinstance(counter, str) else counter,
         respond={name: _plain(value) for name, value in (respond or {}).items()},
@@ -67,7 +67,7 @@ def check_workflow(
 def _again(setting: Setting, counter: Counting | str | None) -> str:
     """The command that plays one case again."""
     words = ["semel", "check", f"{_near(setting.target.file)}:{setting.target.name}"]
-    words += ["--input", "/dev/stdin", "--key", setting.key, "--mode", setting.mode]
+    words += ["--input", "/dev/stdin", *key_words(setting.key), "--mode", setting.mode]
     words += [
         word for one in setting.doubles for word in ("--double", f"{one.variable}={one.mode}")
     ]

@@ -16,7 +16,7 @@ from ._counter import load_counter
 from ._double import Wanted
 from ._lives import Unready
 from ._progress import Progress
-from ._stage import Setting
+from ._stage import KEY, Setting, key_words
 from ._target import Missing, Target
 from ._trial import Budget, Trial
 
@@ -63,7 +63,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--store", help=argparse.SUPPRESS)
     add("--namespace", help=argparse.SUPPRESS)
     add("--input", type=Path, metavar="FILE", help="the input of the run, as JSON (null)")
-    add("--key", default="check", help="the key that the run is started under (check)")
+    add(
+        "--key",
+        action="append",
+        metavar="PART",
+        help="the key that the run is started under, each of its parts (check)",
+    )
     add(
         "--double",
         action="append",
@@ -109,7 +114,7 @@ def _trial(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Tria
     setting = Setting(
         target=target,
         input=_read(options.input),
-        key=options.key,
+        key=options.key or [KEY],
         doubles=[Wanted.parse(text) for text in options.double],
         counter=None if options.counter is None else load_counter(options.counter),
         respond=_read(options.respond) or {},
@@ -127,7 +132,7 @@ def again(options: argparse.Namespace) -> str:
     for name in ("input", "counter", "respond"):
         value = getattr(options, name)
         words += [] if value is None else [f"--{name}", str(value)]
-    words += [] if options.key == "check" else ["--key", options.key]
+    words += key_words(options.key or [KEY])
     words += [word for double in options.double for word in ("--double", double)]
     words += [] if options.mode == "fast" else ["--mode", options.mode]
     return f"{shlex.join(words)} --only {{case}}"

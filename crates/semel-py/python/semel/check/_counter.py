@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from .._commands import load
 from .._errors import SemelError
@@ -35,8 +35,7 @@ class Counted:
             self.reset = function.reset
 
     def __call__(self) -> Mapping[str, int]:
-        counted: Any = self._function()
+        counted: Mapping[Any, Any] | None = self._function()
         if not isinstance(counted, Mapping):
             raise SemelError(f"{self._name} returns no counts by name", code="input_invalid")
-        found = cast(Mapping[Any, Any], counted)
-        return {str(one): int(many) for one, many in found.items()}
+        return {str(one): int(many) for one, many in counted.items()}

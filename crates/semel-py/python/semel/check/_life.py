@@ -27,7 +27,7 @@ class Life:
     file: str
     name: str
     input: Any
-    key: str
+    key: list[str]
     folder: str
     """Holds the store, the clock and what lives say."""
     number: int = 0

@@ -17,6 +17,8 @@ from ._life import Life
 from ._lives import PATIENCE_SECONDS, End, Lives, Mode
 from ._target import Target
 
+KEY = "check"
+"""What a run is started under where its key does not matter."""
 FIRST_RELEASE, NEXT_RELEASE = "check-1", "check-2"
 
 Counting = Callable[[], Mapping[str, int]]
@@ -30,11 +32,16 @@ class Setting:
 
     target: Target
     input: Any
-    key: str = "check"
+    key: list[str] = field(default_factory=lambda: [KEY])
     doubles: list[Wanted] = field(default_factory=list[Wanted])
     counter: Counting | None = None
     respond: dict[str, Any] = field(default_factory=dict[str, Any])
     mode: Mode = "fast"
+
+
+def key_words(key: list[str]) -> list[str]:
+    """A key as options of a command line."""
+    return [] if key == [KEY] else [word for part in key for word in ("--key", part)]
 
 
 class Stage:

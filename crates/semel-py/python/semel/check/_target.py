@@ -17,6 +17,7 @@ from .._context import WorkflowContext
 from .._declare import Declared
 from .._effect import Effect
 from .._errors import SemelError
+from .._tools import Tool
 from .._workflow import Workflow
 
 
@@ -67,13 +68,20 @@ def find_workflow(module: ModuleType, name: str) -> Workflow[..., Any]:
     if not name and len(workflows) == 1:
         return next(iter(workflows.values()))
     one: Any = found.get(name, workflows.get(name))
+    if isinstance(one, Tool):
+        one = cast(Tool[..., Any], one).declared
     if isinstance(one, Effect):
         return workflow_of(cast(Effect[..., Any], one))
     if isinstance(one, Workflow):
         return cast(Workflow[..., Any], one)
-    known = ", ".join(sorted(workflows)) or "none"
+    effects = {
+        name
+        for name, one in found.items()
+        if isinstance(one, Effect) or (isinstance(one, Tool) and one.is_effect)
+    }
+    known = ", ".join([*sorted(workflows), *sorted(effects)]) or "nothing that can be checked"
     wanted = f"no workflow or effect named {name}" if name else "not exactly one workflow"
-    raise Missing(f"{module.__name__}.py has {wanted}; its workflows: {known}")
+    raise Missing(f"{module.__name__}.py has {wanted}; it has: {known}")
 
 
 def workflow_of(effect: Effect[..., Any]) -> Workflow[..., Any]:
