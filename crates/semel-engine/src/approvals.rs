@@ -45,18 +45,12 @@ impl Engine {
                 }
                 return Ok(Decided { effect, judgement, is_new });
             };
-            let entry = match audit::verb_of_answer(judgement.answer).filter(|_| is_new) {
-                Some(verb) => {
-                    let detail = Some(digest.to_owned());
-                    let version = Some(effect.version);
-                    let deed = audit::on_effect(&effect, person, verb);
-                    let deed = Deed { detail, version, ..deed };
-                    let namespace = address.namespace.as_str();
-                    Some(self.audited(namespace, &deed, ground.now.wall).await?)
-                }
-                None => None,
-            };
-            match self.write_with(&next, &ground, entry).await {
+            let verb = audit::verb_of_answer(judgement.answer).filter(|_| is_new);
+            let deed = verb.map(|verb| {
+                let (detail, version) = (Some(digest.to_owned()), Some(effect.version));
+                Deed { detail, version, ..audit::on_effect(&effect, person, verb) }
+            });
+            match self.write_as(&next, &ground, deed.as_ref()).await {
                 Ok(()) => return Ok(Decided { effect: next, judgement, is_new }),
                 Err(Stopped::Stale(current)) => stored = current.map(|effect| *effect),
                 Err(Stopped::Error(error)) => return Err(error),

@@ -7,7 +7,7 @@ use semel_core::key::{Address, Namespace};
 use semel_core::limits;
 use semel_core::record::{Answer, Effect};
 use semel_core::time::Wall;
-use semel_store::{Card, CardQuery, StoreError, Write};
+use semel_store::{Batch, Card, CardQuery, StoreError, Write};
 
 use crate::commit::Stopped;
 use crate::{Engine, Error};
@@ -20,14 +20,23 @@ pub struct AuditPage {
 }
 
 impl Engine {
-    /// The write that appends a decision to the chain of a namespace. Another one that is appended
-    /// first makes its batch stale: then both are decided again.
-    pub(crate) async fn audited(
+    /// Commits writes together with the decision behind them, which is appended to the chain of the
+    /// namespace. Another process that appends first makes the batch stale: then both are decided
+    /// again. The decisions of this process take turns, so that they never do that to each other.
+    pub(crate) async fn commit_audited(
         &self,
+        mut writes: Vec<Write>,
         namespace: &str,
         deed: &Deed,
         at: Wall,
-    ) -> Result<Write, Error> {
+    ) -> Result<(), Stopped> {
+        let _turn = self.inner.audit_turn.lock().await;
+        writes.push(self.audited(namespace, deed, at).await?);
+        self.commit(Batch { writes: writes.into() }).await
+    }
+
+    /// The write that appends a decision.
+    async fn audited(&self, namespace: &str, deed: &Deed, at: Wall) -> Result<Write, Error> {
         let newest = self.store().cards(&entries(namespace, None, 1)).await?;
         let end = match newest.first() {
             None => End::of_namespace(namespace),
@@ -48,8 +57,7 @@ impl Engine {
     pub async fn note_deed(&self, namespace: &Namespace, deed: &Deed) -> Result<(), Error> {
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let at = self.store().ground().now.wall;
-            let write = self.audited(namespace.as_str(), deed, at).await?;
-            match self.commit(write.into()).await {
+            match self.commit_audited(Vec::new(), namespace.as_str(), deed, at).await {
                 Ok(()) => return Ok(()),
                 Err(Stopped::Stale(_)) => {}
                 Err(Stopped::Error(error)) => return Err(error),

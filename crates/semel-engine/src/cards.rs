@@ -5,7 +5,7 @@ use semel_core::audit::Deed;
 use semel_core::code::Code;
 use semel_core::limits;
 use semel_core::time::Wall;
-use semel_store::{Batch, Card, StoreError, Write};
+use semel_store::{Card, StoreError, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -73,13 +73,16 @@ impl Engine {
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let kept = self.kept::<T>(namespace, kind, name).await?;
             let Some(next) = rule(&kept.content)? else { return Ok(kept.content) };
-            let mut writes = vec![kept.write(&next, None)];
-            if let Some(deed) = deed {
-                let deed = Deed { version: Some(kept.version), ..deed.clone() };
-                let at = self.store().ground().now.wall;
-                writes.push(self.audited(namespace, &deed, at).await?);
-            }
-            match self.commit(Batch { writes: writes.into() }).await {
+            let write = kept.write(&next, None);
+            let committed = match deed {
+                Some(deed) => {
+                    let deed = Deed { version: Some(kept.version), ..deed.clone() };
+                    let at = self.store().ground().now.wall;
+                    self.commit_audited(vec![write], namespace, &deed, at).await
+                }
+                None => self.commit(write.into()).await,
+            };
+            match committed {
                 Ok(()) => return Ok(next),
                 Err(Stopped::Stale(_)) => {}
                 Err(Stopped::Error(error)) => return Err(error),

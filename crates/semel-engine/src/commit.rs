@@ -1,6 +1,7 @@
 //! Committing: a lost answer is resolved, a short loss of the store ridden out, and whoever waits
 //! for what was written is told.
 
+use semel_core::audit::Deed;
 use semel_core::code::Code;
 use semel_core::effect::{self, Ground};
 use semel_core::limits;
@@ -37,17 +38,17 @@ impl Engine {
     /// Writes one effect and tells those who wait for it. Runs that do are woken by the same
     /// commit.
     pub(crate) async fn write(&self, effect: &Effect, ground: &Ground) -> Result<(), Stopped> {
-        self.write_with(effect, ground, None).await
+        self.write_as(effect, ground, None).await
     }
 
     /// Like [`Engine::write`], with the entry that says who decided it.
-    pub(crate) async fn write_with(
+    pub(crate) async fn write_as(
         &self,
         effect: &Effect,
         ground: &Ground,
-        entry: Option<Write>,
+        deed: Option<&Deed>,
     ) -> Result<(), Stopped> {
-        if effect.waiters.is_empty() && entry.is_none() {
+        if effect.waiters.is_empty() && deed.is_none() {
             self.commit(Write::effect(effect, &ground.now).into()).await?;
             self.inner.flights.publish(effect);
             return Ok(());
@@ -61,8 +62,10 @@ impl Engine {
         };
         let mut writes = vec![Write::effect(&effect, &ground.now)];
         writes.extend(waiters.iter().map(wake));
-        writes.extend(entry);
-        self.commit(Batch { writes: writes.into() }).await?;
+        match deed {
+            Some(deed) => self.commit_audited(writes, namespace, deed, ground.now.wall).await?,
+            None => self.commit(Batch { writes: writes.into() }).await?,
+        }
         self.inner.flights.publish(&effect);
         waiters.iter().for_each(|id| self.touched(id));
         Ok(())

@@ -338,9 +338,9 @@ impl Engine {
             let (old, new) = effect::supersede(&stored, person, &ground.now)?;
             let deed = audit::on_effect(&stored, person, Verb::Supersede);
             let namespace = address.namespace.as_str();
-            let entry = self.audited(namespace, &deed, ground.now.wall).await?;
-            let [old, next] = [&old, &new].map(|effect| Write::effect(effect, &ground.now));
-            match self.commit(Batch { writes: [old, next, entry].into() }).await {
+            let writes = [&old, &new].map(|effect| Write::effect(effect, &ground.now));
+            let at = ground.now.wall;
+            match self.commit_audited(writes.into(), namespace, &deed, at).await {
                 Ok(()) => {
                     self.inner.flights.publish(&new);
                     return Ok(new);
@@ -416,15 +416,8 @@ impl Engine {
             let ground = self.store().ground();
             let effect = stored.ok_or(Refusal::NotFound)?;
             let next = rule(&effect, &ground)?;
-            let entry = match by {
-                Some((person, verb)) => {
-                    let deed = audit::on_effect(&effect, person, verb);
-                    let namespace = address.namespace.as_str();
-                    Some(self.audited(namespace, &deed, ground.now.wall).await?)
-                }
-                None => None,
-            };
-            match self.write_with(&next, &ground, entry).await {
+            let deed = by.map(|(person, verb)| audit::on_effect(&effect, person, verb));
+            match self.write_as(&next, &ground, deed.as_ref()).await {
                 Ok(()) => return Ok(next),
                 Err(Stopped::Stale(current)) => stored = current.map(|effect| *effect),
                 Err(Stopped::Error(error)) => return Err(error),

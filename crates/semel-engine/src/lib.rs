@@ -88,6 +88,8 @@ struct Inner {
     dispatch: Arc<Dispatch>,
     releases: Known,
     repeats: Counting,
+    /// Whoever appends to an audit chain.
+    audit_turn: tokio::sync::Mutex<()>,
 }
 
 /// A store that is a database in which user code may have rows, too.
@@ -137,6 +139,7 @@ impl Engine {
             dispatch: Arc::default(),
             releases: Known::default(),
             repeats: Counting::default(),
+            audit_turn: tokio::sync::Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
     }

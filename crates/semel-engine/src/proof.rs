@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use semel_core::code::Code;
 use semel_core::journal;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::limits;
@@ -13,6 +14,7 @@ use semel_core::record::{self, Effect};
 use semel_core::repeats::{self, CARD};
 use semel_core::run::{self, Refusal, Run};
 use semel_core::wire_run::child_asked;
+use semel_store::StoreError;
 
 use crate::{Engine, Error};
 
@@ -85,7 +87,13 @@ impl Engine {
             rows.push(self.generation(address, generation).await?);
         }
         rows.push(newest);
-        Ok(rows)
+        match rows.iter().find(|effect| effect.address != *address) {
+            None => Ok(rows),
+            Some(other) => {
+                let text = format!("the row of {address} has the record of {}", other.address);
+                Err(StoreError::Corrupt(text).into())
+            }
+        }
     }
 
     async fn add_effect(&self, rows: &[Effect], evidence: &mut Evidence) -> Result<(), Error> {
@@ -106,10 +114,31 @@ impl Engine {
 
     /// The journal as it lies there. Whether it holds together is for the rule to say.
     async fn add_run(&self, run: &Run, evidence: &mut Evidence) -> Result<(), Error> {
+        let namespace = Namespace::stored(&run.namespace)?;
+        let mut run = run.clone();
+        // A run that ends or pauses changes its row and its journal in one commit: read between
+        // the same row twice, the journal is of that row.
+        for _ in 0..limits::COMMIT_TRIES_MAX {
+            let entries = self.entries(run.number).await?;
+            let again = match self.run(&namespace, &run.id).await {
+                Err(error) if error.code() == Refusal::NotFound.code() => run.clone(),
+                other => other?,
+            };
+            if again.version == run.version {
+                let (record, version) = (run::encode(&run), run.version);
+                evidence.runs.push(RunEvidence { record, version, entries });
+                return Ok(());
+            }
+            run = again;
+        }
+        Err(Error::new(Code::StoreBusy, "the run kept changing"))
+    }
+
+    async fn entries(&self, run: i64) -> Result<Vec<EntryEvidence>, Error> {
         let mut entries: Vec<EntryEvidence> = Vec::new();
         loop {
             let from = entries.last().map_or(0, |entry| entry.seq + 1);
-            let page = self.store().journal(run.number, from, limits::PAGE_ROWS_MAX).await?;
+            let page = self.store().journal(run, from, limits::PAGE_ROWS_MAX).await?;
             let is_full = page.len() == limits::PAGE_ROWS_MAX;
             entries.extend(page.into_iter().map(|inked| EntryEvidence {
                 seq: inked.seq,
@@ -117,18 +146,9 @@ impl Engine {
                 text: inked.text,
             }));
             if !is_full {
-                break;
+                return Ok(entries);
             }
         }
-        // Read again behind its journal: entries and end are of one commit.
-        let namespace = Namespace::stored(&run.namespace)?;
-        let run = match self.run(&namespace, &run.id).await {
-            Err(error) if error.code() == Refusal::NotFound.code() => run.clone(),
-            other => other?,
-        };
-        let (record, version) = (run::encode(&run), run.version);
-        evidence.runs.push(RunEvidence { record, version, entries });
-        Ok(())
     }
 
     async fn add_repeats_of(

@@ -11,7 +11,7 @@ use semel_core::limits;
 use semel_core::repeats::Door;
 use semel_core::schedule::{self, CARD, Change, Content, Refusal, Schedule, decide};
 use semel_core::time::{Moment, Wall};
-use semel_store::{Batch, Card, CardQuery, StoreError, Write};
+use semel_store::{Card, CardQuery, StoreError, Write};
 
 use crate::commit::Stopped;
 use crate::{Engine, Error, Start};
@@ -274,9 +274,8 @@ impl Engine {
             };
             let due = schedule::due_of(&next.schedule)?;
             let deed = Deed { version: Some(next.version - 1), ..deed.clone() };
-            let entry = self.audited(namespace.as_str(), &deed, now.wall).await?;
-            let writes = [schedule_card(&next, due), entry].into();
-            match self.commit(Batch { writes }).await {
+            let writes = vec![schedule_card(&next, due)];
+            match self.commit_audited(writes, namespace.as_str(), &deed, now.wall).await {
                 Ok(()) => return Ok((next, true)),
                 Err(Stopped::Stale(_)) => tries += 1,
                 Err(Stopped::Error(error)) => return Err(error),

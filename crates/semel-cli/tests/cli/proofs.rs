@@ -112,6 +112,18 @@ fn a_row_that_was_changed_proves_nothing() {
 }
 
 #[test]
+fn a_row_with_the_record_of_another_proves_nothing() {
+    let world = World::new();
+    for key in ["ok", "other"] {
+        world.put_done(key);
+    }
+    let other = "SELECT record, sum FROM effects WHERE key = 'other'";
+    tamper(&world, &format!("UPDATE effects SET (record, sum) = ({other}) WHERE key = 'ok'"));
+    let broken = world.semel(&["proof", "crm-ticket/ok"]).expect(1);
+    assert!(broken.stderr.contains("has the record of"), "{broken:?}");
+}
+
+#[test]
 fn a_journal_that_was_changed_is_told_with_where_it_breaks() {
     let world = with_runs();
     let whole = world.semel(&["proof", "add/e-1", "--json"]).expect(0).json();

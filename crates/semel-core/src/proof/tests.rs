@@ -176,6 +176,36 @@ fn a_journal_that_was_changed_breaks_where_it_was() {
     }
 }
 
+/// Rows that are gone, or that are another's, are told by the journal.
+#[test]
+fn a_run_and_the_ledger_that_do_not_fit_are_told_as_broken() {
+    let whole = of_run();
+    let gone = Evidence { effects: Vec::new(), ..whole.clone() };
+    let other_receipt = tampered(whole.clone(), r#""receipt":"0""#, r#""receipt":"1""#);
+    let mut foreign = whole.clone();
+    let other = whole.effects[0].replace(r#""42""#, r#""another""#);
+    assert_ne!(other, whole.effects[0], "{other}");
+    foreign.effects.push(other);
+    for (evidence, words) in [
+        (gone, "the ledger has no such effect"),
+        (other_receipt, "another receipt than the run was given"),
+        (foreign, "which never asked for it"),
+    ] {
+        let verdict = stated(&evidence).verdict;
+        assert_eq!(verdict.finding, "broken");
+        assert!(verdict.broken.iter().any(|one| one.says.contains(words)), "{verdict:?}");
+    }
+}
+
+#[test]
+fn what_has_no_canonical_form_is_proven_too() {
+    let half = r#"receipt 1 {"text":"\ud83d"}"#;
+    let evidence = played("native_key", &["begin", half]);
+    let document = Document::new(&stated(&evidence), &evidence);
+    let (checks, _) = Document::read(&document.text()).expect("a proof").check();
+    assert!(checks.iter().all(|check| check.holds), "{checks:?}");
+}
+
 #[test]
 fn a_document_is_read_back_and_holds() {
     for evidence in [of_run(), with_repeats(played("probe", &["begin", r#"receipt 1 "0""#]))] {

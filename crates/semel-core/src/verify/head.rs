@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::audit;
 use crate::limits;
 use crate::record::Effect;
+use crate::repeats;
 use crate::run::Run;
 use crate::schedule;
 use crate::seal::{Seal, digest};
@@ -222,10 +223,10 @@ impl CardLine {
         (version, due, record): (u64, Option<Wall>, &str),
         at: Wall,
     ) -> CardLine {
-        // A callback is removed when it is of no more use, which is asked when it is due; a
+        // A callback, or a count, is removed when it is of no more use, asked when it is due; a
         // schedule leaves its name long after it was removed. Everything else stays.
         let gone_after = match kind {
-            "callback" => due.unwrap_or(at),
+            "callback" | repeats::CARD => due.unwrap_or(at),
             schedule::CARD => at.plus(limits::TOMBSTONE_MS).min(removed_at(record)),
             _ => Wall(i64::MAX),
         };

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
@@ -19,6 +20,9 @@ use super::drive::{Driver, Taken};
 use super::held::Held;
 use super::port::Body;
 use crate::{Engine, Error, Inner, lock};
+
+/// How long a process that closes waits for its counts of repeats.
+const REPEATS_PATIENCE: Duration = Duration::from_secs(1);
 
 /// The code of a workflow, as a worker offers it.
 #[derive(Clone)]
@@ -249,7 +253,8 @@ impl Engine {
             () = all_left => {}
             () = self.store().clock().sleep_ms(patience_ms) => {}
         }
-        self.write_repeats().await;
+        // Counts that cannot be written now are lost, and lower bounds anyway: nobody waits.
+        let _ = tokio::time::timeout(REPEATS_PATIENCE, self.write_repeats()).await;
     }
 
     /// One look for runs that are due, as tests take it. Returns how many were taken up.

@@ -236,11 +236,13 @@ impl Engine {
         }
         let mut writes = ink.take_waiting().await?;
         writes.push(Write::run(&moved, &now));
-        if let Some(deed) = deed {
-            let deed = Deed { version: Some(run.version), ..deed.clone() };
-            writes.push(self.audited(&run.namespace, &deed, now.wall).await?);
+        match deed {
+            Some(deed) => {
+                let deed = Deed { version: Some(run.version), ..deed.clone() };
+                self.commit_audited(writes, &run.namespace, &deed, now.wall).await?;
+            }
+            None => self.commit(Batch { writes: writes.into() }).await?,
         }
-        self.commit(Batch { writes: writes.into() }).await?;
         self.inner.dispatch.wake();
         Ok(moved)
     }

@@ -130,12 +130,16 @@ impl Engine {
             let run = self.run(namespace, id).await?;
             let now = self.store().ground().now;
             let Some(asked) = rule(&run, &now)? else { return Ok(run) };
-            let mut writes = vec![Write::run(&asked, &now)];
-            if let Some(deed) = deed {
-                let deed = Deed { version: Some(run.version), ..deed.clone() };
-                writes.push(self.audited(namespace.as_str(), &deed, now.wall).await?);
-            }
-            match self.commit(Batch { writes: writes.into() }).await {
+            let write = Write::run(&asked, &now);
+            let committed = match deed {
+                Some(deed) => {
+                    let deed = Deed { version: Some(run.version), ..deed.clone() };
+                    let namespace = namespace.as_str();
+                    self.commit_audited(vec![write], namespace, &deed, now.wall).await
+                }
+                None => self.commit(write.into()).await,
+            };
+            match committed {
                 Ok(()) => {
                     self.touched(id);
                     if asked.lease.is_none() {
@@ -234,8 +238,7 @@ impl Engine {
             let mut writes = ink.take_waiting().await?;
             writes.push(Write::run(&steered.run, &now));
             let deed = Deed { version: Some(run.version), ..deed.clone() };
-            writes.push(self.audited(namespace.as_str(), &deed, now.wall).await?);
-            match self.commit(Batch { writes: writes.into() }).await {
+            match self.commit_audited(writes, namespace.as_str(), &deed, now.wall).await {
                 Ok(()) => {
                     self.inner.dispatch.wake();
                     return Ok(steered.run);

@@ -216,3 +216,24 @@ async fn a_reboot_does_not_leave_a_question_due_for_ever() {
     let given = effect.approval.as_ref().unwrap().judgement.as_ref().unwrap();
     assert_eq!(given.answer, Answer::Expired);
 }
+
+/// The audit chain has one end, and every decision of a namespace is appended to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn inv_i22_a_hundred_decisions_at_once_are_a_hundred_entries_of_one_chain() {
+    let file = File::new();
+    let engines = [file.engine(), file.engine()];
+    let keys: Vec<String> = (0..100).map(|number| format!("k{number}")).collect();
+    for key in &keys {
+        engines[0].call(asking(key), Script::new([]).doer()).await.expect_err("held");
+    }
+    let decisions = keys.iter().enumerate().map(|(number, key)| {
+        let (engine, key) = (engines[number % 2].clone(), key.clone());
+        tokio::spawn(async move { judge(&engine, &key, "ann", Answer::Approved).await })
+    });
+    for decision in decisions.collect::<Vec<_>>() {
+        assert!(decision.await.unwrap().expect("decided").is_new);
+    }
+    let page = engines[0].audit_entries(&address("k0").namespace, None, 200).await.unwrap();
+    let numbers: Vec<u64> = page.entries.iter().rev().map(|entry| entry.seq).collect();
+    assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
+}

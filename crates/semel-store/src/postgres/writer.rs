@@ -108,8 +108,10 @@ impl Task {
     async fn commit(&self, batches: &[Batch]) -> Vec<Option<Result<(), CommitError>>> {
         match self.commit_group(batches, HASTY).await {
             Ok(applied) => applied.into_iter().map(|applied| Some(answer(applied))).collect(),
-            Err(Stop::Blocked(_) | Stop::Raced) if batches.len() > 1 => {
-                // Only the batch that meets the held row waits for it.
+            Err(Stop::Blocked(_) | Stop::Raced | Stop::Failed(StoreError::Corrupt(_)))
+                if batches.len() > 1 =>
+            {
+                // Only the batch that meets the held row waits for it, or hears of the broken one.
                 let mut results = Vec::with_capacity(batches.len());
                 for batch in batches {
                     results.push(self.commit_alone(batch, HASTY).await);

@@ -7,7 +7,7 @@ mod heads;
 mod parts;
 mod runs;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget};
@@ -53,7 +53,7 @@ struct Verified {
     deeds: Deeds,
     untold: Vec<Untold>,
     /// Generations of keys that were done again: which exist, and how far their fences went.
-    generations: BTreeMap<Address, BTreeMap<u32, (u64, u64, bool)>>,
+    generations: BTreeMap<Address, Generations>,
 }
 
 pub(crate) async fn run(
@@ -135,7 +135,7 @@ async fn check_all(store: &dyn Upkeep, progress: &ProgressBar) -> Result<Verifie
         let Some(next) = page.next else { break };
         after = next;
     }
-    verified.check_generations();
+    verified.check_generations(store).await?;
     runs::check_all(store, &mut verified, progress).await?;
     parts::check_all(store, &mut verified).await?;
     let untold = std::mem::take(&mut verified.untold);
@@ -162,40 +162,68 @@ impl Verified {
         self.approvals += u64::from(effect.approval.is_some());
         *self.states.entry(state.as_str()).or_default() += 1;
         if effect.generation > 0 || effect.superseded.is_some() {
-            let known = (effect.fence_floor, effect.last_fence(), effect.superseded.is_some());
             let generations = self.generations.entry(effect.address.clone()).or_default();
-            generations.insert(effect.generation, known);
+            generations.insert(effect.generation, generation_of(effect));
         }
     }
 
-    /// Fences grow over all generations; every generation but the newest is superseded.
-    fn check_generations(&mut self) {
-        for (address, generations) in std::mem::take(&mut self.generations) {
-            let numbers: BTreeSet<u32> = generations.keys().copied().collect();
-            let newest = numbers.last().copied().unwrap_or_default();
-            let mut fail = |what: &str| {
+    /// Fences grow over all generations; every generation but the newest is superseded. What seems
+    /// wrong is read again: somebody may have opened a generation between two pages.
+    async fn check_generations(&mut self, store: &dyn Upkeep) -> Result<(), Failed> {
+        for (address, seen) in std::mem::take(&mut self.generations) {
+            if wrong_generations(&seen).is_empty() {
+                continue;
+            }
+            for what in wrong_generations(&read_generations(store, &address).await?) {
                 self.findings.push(Finding {
                     invariant: "I1".to_owned(),
                     effect: Some(address.to_string()),
                     run: None,
                     what: what.to_owned(),
                 });
-            };
-            if numbers.len() as u64 != u64::from(newest) + 1 {
-                fail("a generation is missing");
-            }
-            let mut last_fence = 0;
-            for (number, (floor, fence, superseded)) in &generations {
-                if *floor < last_fence {
-                    fail("fences do not grow over the generations");
-                }
-                if *superseded != (*number != newest) {
-                    fail("the newest generation is not the one in force");
-                }
-                last_fence = *fence;
             }
         }
+        Ok(())
     }
+}
+
+/// By number: how far the fences of the ones before went, how far its own did, and whether a newer
+/// one was opened.
+type Generations = BTreeMap<u32, (u64, u64, bool)>;
+
+fn generation_of(effect: &Effect) -> (u64, u64, bool) {
+    (effect.fence_floor, effect.last_fence(), effect.superseded.is_some())
+}
+
+async fn read_generations(store: &dyn Upkeep, address: &Address) -> Result<Generations, Failed> {
+    let mut generations = Generations::new();
+    let Some(newest) = store.load(address).await? else { return Ok(generations) };
+    for number in 0..newest.generation {
+        if let Some(effect) = store.load_generation(address, number).await? {
+            generations.insert(number, generation_of(&effect));
+        }
+    }
+    generations.insert(newest.generation, generation_of(&newest));
+    Ok(generations)
+}
+
+fn wrong_generations(generations: &Generations) -> Vec<&'static str> {
+    let mut wrong = Vec::new();
+    let Some(newest) = generations.keys().last().copied() else { return wrong };
+    if generations.len() as u64 != u64::from(newest) + 1 {
+        wrong.push("a generation is missing");
+    }
+    let mut last_fence = 0;
+    for (number, (floor, fence, superseded)) in generations {
+        if *floor < last_fence {
+            wrong.push("fences do not grow over the generations");
+        }
+        if *superseded != (*number != newest) {
+            wrong.push("the newest generation is not the one in force");
+        }
+        last_fence = *fence;
+    }
+    wrong
 }
 
 fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {

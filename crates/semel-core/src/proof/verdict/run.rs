@@ -1,8 +1,11 @@
 //! The verdict on a run: that of its journal, and the worst of its effects.
 
+use std::collections::BTreeSet;
+
 use super::super::statement::{Claim, EffectStatement, RunStatement, Verdict};
-use super::super::{Finding, ReadRun};
+use super::super::{Finding, ReadRun, effect_named};
 use super::{claim, short};
+use crate::journal::{Event, Outcome, Value};
 use crate::run::State;
 use crate::time::Moment;
 use crate::verify;
@@ -58,6 +61,7 @@ fn broken(
         let found = verify::check_run(&read.run, last, now).into_iter();
         broken.extend(found.map(|one| claim(one.what, format!("{} of the run", one.invariant))));
     }
+    broken.extend(unlike_journal(effects, read));
     for effect in effects {
         let name = format!("{}/{}", effect.action, effect.key);
         let found = effect.verdict.broken.iter().filter(|one| !broken.contains(one));
@@ -66,6 +70,49 @@ fn broken(
         broken.extend(told);
     }
     broken
+}
+
+/// What the run was given must be in the ledger, and nothing else is an effect of the run.
+fn unlike_journal(effects: &[EffectStatement], read: &ReadRun) -> Vec<Claim> {
+    let mut broken = Vec::new();
+    let mut named = BTreeSet::new();
+    for (seq, entry) in &read.entries {
+        let Some(name) = effect_named(&entry.event) else { continue };
+        named.insert(name);
+        let Event::Effect { result: Outcome::Value(given), .. } = &entry.event else { continue };
+        let found = effects.iter().find(|one| format!("{}/{}", one.action, one.key) == name);
+        match found {
+            None => broken.push(claim(
+                format!("{name} was settled, and the ledger has no such effect"),
+                format!("entry {seq} of the journal"),
+            )),
+            Some(effect) if !holds(effect, given) => broken.push(claim(
+                format!("{name}: the ledger has another receipt than the run was given"),
+                format!("entry {seq} of the journal"),
+            )),
+            Some(_) => {}
+        }
+    }
+    // Behind a break nothing is read, so a name may stand there.
+    let is_whole = read.chain.verified && !read.entries.is_empty();
+    for effect in effects.iter().filter(|_| is_whole) {
+        let name = format!("{}/{}", effect.action, effect.key);
+        if !named.contains(name.as_str()) {
+            broken.push(claim(
+                format!("{name} is shown as an effect of the run, which never asked for it"),
+                "the journal of the run",
+            ));
+        }
+    }
+    broken
+}
+
+/// Whether a generation has this receipt, or has none any more.
+fn holds(effect: &EffectStatement, given: &Value) -> bool {
+    let Value::Json(given) = given else { return true };
+    effect.generations.iter().any(|one| {
+        one.expired_at.is_some() || one.receipt.as_ref().is_some_and(|receipt| receipt == given)
+    })
 }
 
 fn sentence(run: &RunStatement, effects: &[EffectStatement]) -> String {
