@@ -14,7 +14,7 @@ from .. import _native
 from ._cases import Case, play, told_by
 from ._lives import Unready
 from ._report import Report
-from ._seen import Said, effects_of, is_strict, requests_of, run_of, waits_of
+from ._seen import Said, effects_of, is_strict, one_result, requests_of, run_of, waits_of
 from ._stage import Setting, Stage
 from ._target import Missing
 
@@ -183,6 +183,7 @@ def undisturbed(stage: Stage) -> tuple[Said, list[tuple[str, int]]]:
     baseline, sends = runs[-1]
     points = ([name for which, name in names if which in always] for names in _counted(baseline))
     baseline["points"] = [names for names in points if names and not is_renewal(names[0])]
+    baseline["result"] = one_result([run for run, _ in runs])
     return baseline, sends
 
 
