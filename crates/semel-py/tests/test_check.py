@@ -11,8 +11,9 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from check_apps import APPROVED, BAD, COUNTER, GOOD, OPENS
+from check_apps import APPROVED, BAD, BOOKS, COUNTER, GOOD, OPENS
 from semel.check import check_workflow
+from semel.check._seen import one_result
 
 OK, FAILED, USAGE, NOT_FOUND = 0, 1, 2, 3
 
@@ -151,3 +152,28 @@ def test_a_workflow_is_checked_from_python(tmp_path: Path, monkeypatch: Any) -> 
     report.assert_ok()
     assert report.outcomes == {"once": 2} and report.left_out > 40
     assert "week: ok" in repr(report)
+
+
+def test_a_transaction_is_checked_on_the_ledger_of_its_case(desk: Desk) -> None:
+    report = desk.report(BOOKS, "app.py:books", "--budget", "12")
+    assert {one["outcome"] for one in report["verdicts"]} == {"once"}, report
+
+
+def test_a_result_is_compared_only_where_it_is_always_the_same() -> None:
+    assert one_result([{"result": "1"}, {"result": "1"}]) == "1"
+    assert one_result([{"result": "1"}, {"result": "2"}]) is None
+
+
+def test_a_rehearsal_says_so_and_pushes_no_clock_of_a_server(tmp_path: Path) -> None:
+    def opens(url: str) -> subprocess.CompletedProcess[str]:
+        code = f"from semel import Semel; Semel({url!r})"
+        env = {**os.environ, "SEMEL_REHEARSE_AHEAD_MS": "5"}
+        return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+
+    own = opens(f"sqlite:{tmp_path}/semel.db")
+    said = "rehearsal: this process obeys SEMEL_REHEARSE_AHEAD_MS, it is not for production"
+    assert own.returncode == 0, own.stderr
+    assert own.stderr.splitlines().count(said) == 1
+    server = opens("postgres://127.0.0.1:1/none")
+    assert server.returncode != 0
+    assert "works only on SQLite" in server.stderr
