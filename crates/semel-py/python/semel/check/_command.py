@@ -16,7 +16,7 @@ from ._counter import load_counter
 from ._double import Wanted
 from ._lives import Unready
 from ._progress import Progress
-from ._stage import KEY, Setting, key_words
+from ._stage import DONE, ENDS, KEY, Setting, key_words
 from ._target import Missing, Target
 from ._trial import Budget, Trial
 
@@ -47,8 +47,6 @@ def check(arguments: list[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         print(f"hint: see docs/errors/{error.code}.md", file=sys.stderr)
         return FAILED
-    if trial.note is not None:
-        print(f"note: {trial.note}", file=sys.stderr)
     if options.junit is not None:
         options.junit.write_text(report.junit)
     print(report.json() if options.json else report.text)
@@ -94,6 +92,12 @@ def _parser() -> argparse.ArgumentParser:
         default="fast",
         help="fork each life off one process (fast), or start an interpreter for each (process)",
     )
+    add(
+        "--ends",
+        choices=ENDS,
+        default=DONE,
+        help="how the run ends where nothing goes wrong; another end is an error (done)",
+    )
     add("--budget", metavar="60s|CASES", help="stop after this time, or try so many cases")
     add("--pairs", action="store_true", help="two deaths, too: at each point, and at each after it")
     add("--only", metavar="CASE", help="play one case, by its name")
@@ -119,6 +123,7 @@ def _trial(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Tria
         counter=None if options.counter is None else load_counter(options.counter),
         respond=_read(options.respond) or {},
         mode=options.mode,
+        ends=options.ends,
     )
     progress = Progress(sys.stderr, is_quiet=options.quiet or options.json)
     jobs = options.jobs or min(os.cpu_count() or 1, JOBS_MAX)
@@ -135,6 +140,7 @@ def again(options: argparse.Namespace) -> str:
     words += key_words(options.key or [KEY])
     words += [word for double in options.double for word in ("--double", double)]
     words += [] if options.mode == "fast" else ["--mode", options.mode]
+    words += [] if options.ends == DONE else ["--ends", options.ends]
     return f"{shlex.join(words)} --only {{case}}"
 
 

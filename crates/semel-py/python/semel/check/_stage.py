@@ -19,6 +19,8 @@ from ._target import Target
 
 KEY = "check"
 """What a run is started under where its key does not matter."""
+DONE = "done"
+ENDS = (DONE, "failed", "cancelled", "paused", "expired")
 FIRST_RELEASE, NEXT_RELEASE = "check-1", "check-2"
 
 Counting = Callable[[], Mapping[str, int]]
@@ -37,6 +39,13 @@ class Setting:
     counter: Counting | None = None
     respond: dict[str, Any] = field(default_factory=dict[str, Any])
     mode: Mode = "fast"
+    ends: str = DONE
+    """How the run is meant to end where nothing goes wrong."""
+
+    @property
+    def is_uncounted(self) -> bool:
+        """Whether nobody stands in for a destination, and nobody counts at one."""
+        return not self.doubles and self.counter is None
 
 
 def key_words(key: list[str]) -> list[str]:
