@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 import urllib.request
 from pathlib import Path
 
 import pytest
-from check_apps import DESTINATION
-from check_desk import Desk
+from check_apps import BAD, COUNTER, DESTINATION, GOOD
+from check_desk import FAILED, NOT_FOUND, USAGE, Desk
+from semel.check import _cases, check_workflow
 from semel.check._double import Double, Wanted
 
 INTERRUPTED = 130
@@ -32,6 +35,22 @@ async def slow(ctx: WorkflowContext, x: int) -> int:
     return x
 """
 )
+
+
+# Takes longer than whoever goes on has, in the tests that make that little.
+LONG = (
+    DESTINATION
+    + """
+import time
+
+
+@workflow
+async def long(ctx: WorkflowContext, x: int) -> int:
+    await ctx.step("think", lambda: time.sleep(0.4))
+    return x
+"""
+)
+PAUSE = "pause_beyond_lease before step think"
 
 
 @pytest.fixture
@@ -81,3 +100,83 @@ def test_a_proxy_is_not_asked_for_a_double(tmp_path: Path, monkeypatch: pytest.M
         assert double.requests() == []
     finally:
         double.close()
+
+
+def test_a_long_workflow_has_the_time_that_it_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOOK", "none")
+    monkeypatch.setattr(_cases, "BLOCKED_SECONDS", 0.001)
+    (tmp_path / "app.py").write_text(LONG)
+    report = check_workflow(f"{tmp_path / 'app.py'}:long", 1, only=PAUSE)
+    assert report.outcomes == {"once": 1}, report.text
+    # Who cannot go on at all says nothing of the workflow: the case is left out.
+    monkeypatch.setattr(_cases, "BLOCKED_TIMES", 0)
+    report = check_workflow(f"{tmp_path / 'app.py'}:long", 1, only=PAUSE)
+    assert (report.verdicts, report.left_out) == ([], 1)
+
+
+def test_a_counter_that_fails_once_costs_one_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BOOK", "none")
+    (tmp_path / "app.py").write_text(LONG)
+    asked: list[int] = []
+
+    def count() -> dict[str, int]:
+        asked.append(1)
+        # Two undisturbed runs ask four times; this is the first case.
+        if len(asked) == 5:
+            raise ConnectionError("the mail server is away")
+        return {}
+
+    report = check_workflow(f"{tmp_path / 'app.py'}:long", 1, counter=count, budget=2)
+    assert report.outcomes == {"error": 1, "once": 1}
+    assert "the mail server is away" in report.text
+
+
+def test_a_wrong_line_is_known_by_its_exit_code(desk: Desk) -> None:
+    (desk.folder / "broken.json").write_text("{")
+
+    def code(*words: str) -> tuple[int, str]:
+        done = desk.run(GOOD, "app.py:week", "--budget", "1", *words)
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stderr
+
+    ended, words = code("--double", "CRM_URL=nonsense")
+    assert ended == USAGE and "there are keys, lookup" in words
+    assert code("--double", "CRM_URL=none.json") == (
+        NOT_FOUND,
+        "error: there is no file none.json\n",
+    )
+    ended, words = code("--double", "CRM_URL=broken.json")
+    assert ended == USAGE and "is no script" in words
+    assert code("--input", "broken.json")[0] == USAGE
+    assert code("--respond", "{")[0] == USAGE
+    assert code("--respond", "in.json")[0] == USAGE
+    ended, words = code("--input", ".")
+    assert ended == NOT_FOUND and "cannot be read" in words
+    # Before the minutes that a check may take, and not after them.
+    ended, words = code("--junit", "none/junit.xml", "--input", "in.json")
+    assert ended == NOT_FOUND and "there is no folder none" in words
+
+
+def test_the_command_to_play_a_case_again_has_the_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits = BAD.replace(
+        "return await ctx.step(send, x)",
+        """answer = await ctx.wait_for_signal("go", timeout="30d")
+    return f"{await ctx.step(send, x)} {answer.word}\"""",
+    )
+    (tmp_path / "app.py").write_text(waits)
+    (tmp_path / "count.py").write_text(COUNTER)
+    monkeypatch.chdir(tmp_path)
+    case = "kill before step send"
+    respond = {"go": {"word": "it's now"}}
+    report = check_workflow("app.py:plain", 1, counter="count.py:count", respond=respond, only=case)
+    assert report.outcomes == {"twice": 1}, report.text
+    [verdict] = report.verdicts
+    line = verdict["reproduce"].replace("semel check", f"{sys.executable} -m semel check")
+    again = subprocess.run(line, shell=True, capture_output=True, text=True, timeout=60)
+    assert again.returncode == FAILED and "1 twice" in again.stdout, again.stderr

@@ -74,6 +74,7 @@ def _again(setting: Setting, counter: Counting | str | None) -> str:
     words += [
         word for one in setting.doubles for word in ("--double", f"{one.variable}={one.mode}")
     ]
+    words += ["--respond", json.dumps(setting.respond)] if setting.respond else []
     words += [] if setting.ends == DONE else ["--ends", setting.ends]
     words += ["--counter", counter] if isinstance(counter, str) else []
     return f"echo {shlex.quote(json.dumps(setting.input))} | {shlex.join(words)} --only {{case}}"
