@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,7 @@ def redirect(url: str) -> None:
 
 
 @contextlib.contextmanager
-def redirected(url: str) -> Iterator[None]:
+def redirected(url: str) -> Generator[None, None, None]:
     """Meanwhile every Semel opens this store."""
     before = list(_instead)
     redirect(url)
