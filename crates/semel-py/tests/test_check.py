@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -12,34 +11,9 @@ from xml.etree import ElementTree
 
 import pytest
 from check_apps import APPROVED, BAD, BOOKS, COUNTER, GOOD, OPENS
+from check_desk import FAILED, NOT_FOUND, OK, USAGE, Desk
 from semel.check import check_workflow
 from semel.check._seen import one_result
-
-OK, FAILED, USAGE, NOT_FOUND = 0, 1, 2, 3
-
-
-class Desk:
-    """A folder with an application and its counter, and the command."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "count.py").write_text(COUNTER)
-        (folder / "in.json").write_text("1")
-        (folder / "respond.json").write_text('{"go": {"word": "now"}, "report": "fine"}')
-
-    def check(self, app: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """`semel check`, with everything it needs."""
-        (self.folder / "app.py").write_text(app)
-        usual = ["--input", "in.json", "--respond", "respond.json", "--counter", "count.py:count"]
-        line = [sys.executable, "-m", "semel", "check", *words, *usual]
-        env = {name: value for name, value in os.environ.items() if "SEMEL" not in name}
-        return subprocess.run(line, cwd=self.folder, env=env, capture_output=True, text=True)
-
-    def report(self, app: str, *words: str) -> dict[str, Any]:
-        """The report of a check, read."""
-        done = self.check(app, *words, "--json")
-        assert done.stdout, done.stderr
-        return dict(json.loads(done.stdout))
 
 
 @pytest.fixture
