@@ -115,6 +115,21 @@ impl Engine {
         }
     }
 
+    /// An engine on a store that stands before one that was opened by its address, such as one that
+    /// watches it. Transactions of user code run on the opened store itself.
+    pub fn before(
+        opened: &Opened,
+        store: Arc<dyn Store>,
+        worker: impl Into<String>,
+    ) -> Result<Engine, Error> {
+        let own = match opened {
+            Opened::Memory(_) => Own::Nothing,
+            Opened::Sqlite(sqlite) => Own::Sqlite(sqlite.clone()),
+            Opened::Postgres(postgres) => Own::Postgres(postgres.clone()),
+        };
+        Engine::build(store, own, worker.into())
+    }
+
     /// An engine on SQLite, which can also run transactions.
     pub fn on_sqlite(store: Arc<Sqlite>, worker: impl Into<String>) -> Result<Engine, Error> {
         Engine::build(store.clone(), Own::Sqlite(store), worker.into())

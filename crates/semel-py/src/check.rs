@@ -1,6 +1,7 @@
 //! What `semel check` needs of the engine: what a store holds, and time that is pushed.
 
-use std::sync::{Arc, OnceLock};
+use std::io::Write;
+use std::sync::{Arc, Once, OnceLock};
 
 use pyo3::prelude::*;
 use semel::{Error, Json, Semel};
@@ -23,6 +24,13 @@ static REHEARSAL: OnceLock<Arc<Points>> = OnceLock::new();
 /// This process is a rehearsal from now on.
 pub(crate) fn rehearse(points: &Arc<Points>) {
     let _ = REHEARSAL.set(points.clone());
+}
+
+/// Says once, on stderr, that this process is a rehearsal.
+pub(crate) fn warn_of_rehearsal(points: &Points) {
+    static SAID: Once = Once::new();
+    // One write: whoever is killed meanwhile leaves a whole line or none.
+    SAID.call_once(|| drop(std::io::stderr().write_all(points.warning().as_bytes())));
 }
 
 /// Pushes the clock of a rehearsal ahead; tells whether there is one.

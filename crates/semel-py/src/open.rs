@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use semel::{Error, Semel};
+use semel::{Code, Error, Semel};
 use semel_check::rehearsal::{Pointed, Points};
 use semel_engine::Engine;
 use semel_store::{Access, Opened};
@@ -11,11 +11,16 @@ use semel_store::{Access, Opened};
 /// environment names, and the store says which points it passes.
 pub(crate) async fn open(url: &str) -> Result<Semel, Error> {
     let Some(points) = Points::from_environment() else { return Semel::open(url).await };
+    crate::check::warn_of_rehearsal(&points);
+    if !points.may_open(url) {
+        let text = "a rehearsal that pushes the clock works only on SQLite: unset SEMEL_REHEARSE_…";
+        return Err(Error::new(Code::InputInvalid, text));
+    }
     let opened = Opened::open(url, Access::ReadWrite, points.clock()).await?;
     let points = Arc::new(points);
     crate::check::rehearse(&points);
     let store = Arc::new(Pointed { store: opened.store(), points });
-    let engine = Engine::new(store, format!("rehearsal:{}", std::process::id()))?;
+    let engine = Engine::before(&opened, store, format!("rehearsal:{}", std::process::id()))?;
     engine.start();
     Ok(Semel::on(engine))
 }

@@ -108,3 +108,26 @@ async def asked(ctx: WorkflowContext, x: int) -> str:
     return f"{said} {await ctx.step(send, x)}"
 """
 )
+
+BOOKS = (
+    DESTINATION
+    + """
+from typing import Any
+from semel import transaction
+
+
+@transaction("book", key="{x}")
+def book(tx: Any, x: int) -> int:
+    tx.execute("CREATE TABLE IF NOT EXISTS booking (number INTEGER)")
+    tx.execute("INSERT INTO booking VALUES (?)", [x])
+    [(count,)] = tx.execute("SELECT count(*) FROM booking")
+    return count
+
+
+@workflow
+async def books(ctx: WorkflowContext, x: int) -> int:
+    happened("book", "one")
+    return await ctx.step(book, x)
+"""
+)
+"""Its rows are in the ledger's own file."""

@@ -25,6 +25,8 @@ class Checked:
     counter: str | None = None
     """Destinations that no double stands in for."""
     key: tuple[str, ...] = ("check",)
+    ends: str = "done"
+    """How the example ends undisturbed. The twins take nothing back, so they are done."""
 
     @property
     def folder(self) -> Path:
@@ -33,7 +35,8 @@ class Checked:
 
     def check(self, budget: str | None) -> Report:
         """Checks the example itself."""
-        return self._check(f"{EXAMPLES / self.name / 'app.py'}:{self.workflow}", budget)
+        target = f"{EXAMPLES / self.name / 'app.py'}:{self.workflow}"
+        return self._check(target, budget, self.ends)
 
     def check_twin(self, budget: str | None) -> Report:
         """Checks the same flow with plain steps in the place of effects."""
@@ -41,7 +44,7 @@ class Checked:
         name = self.workflow if self.name == "vendor_research" else ""
         return self._check(f"{BAD / f'twin_{self.name}.py'}:{name}", budget)
 
-    def _check(self, target: str, budget: str | None) -> Report:
+    def _check(self, target: str, budget: str | None, ends: str = "done") -> Report:
         respond = self.folder / "respond.json"
         counter = None
         if self.counter is not None:
@@ -54,6 +57,7 @@ class Checked:
             counter=counter,
             respond=read(respond) if respond.exists() else None,
             budget=budget,
+            ends=ends,
         )
 
     def _script(self, kind: str) -> str:
@@ -68,7 +72,7 @@ def read(file: Path) -> Any:
 CHECKED = [
     Checked("triage", "triage", {"MODEL_URL": "model.json", "CRM_URL": "keys"}, "smtp"),
     Checked("stripe_charge", "charge", {"STRIPE_URL": "stripe.json"}),
-    Checked("saga_order", "order", {"SHOP_URL": "shop.json"}),
+    Checked("saga_order", "order", {"SHOP_URL": "shop.json"}, ends="failed"),
     Checked("refund_approval", "refund", {"STRIPE_URL": "stripe.json"}),
     Checked("nurture_mail", "nurture", counter="smtp"),
     Checked("long_agent", "investigate", {"AGENT_URL": "keys", "CRM_URL": "keys"}),

@@ -3,6 +3,29 @@
 from __future__ import annotations
 
 MORE_CLEAN = {
+    "a cache that is filled where it misses": """
+import redis
+cache = redis.Redis()
+@function
+def rate(currency: str) -> str:
+    found = cache.get(currency)
+    if found is None:
+        found = plain.get(f"/rates/{currency}").text
+        cache.set(currency, found)
+    return found
+""",
+    "a health, and an alert at another host": """
+def watch(order_id: str) -> None:
+    health = httpx.get("https://crm.example/health").json()
+    if not health["ok"]:
+        httpx.post("https://pager.example/health", json={"id": order_id})
+""",
+    "one thing is looked at, and another one made": """
+def watch(order_id: str) -> None:
+    stock = plain.get(f"/api/v1/stocks/{order_id}").json()
+    if not stock["count"]:
+        plain.post("/api/v1/alerts", json={"id": order_id})
+""",
     "a person's note beside the key": """
 @workflow
 async def w(ctx: WorkflowContext, order_id: str):

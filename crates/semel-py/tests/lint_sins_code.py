@@ -114,6 +114,26 @@ def make(order_id: str) -> dict:
         return plain.post("/things", json={"id": order_id}).json()  # bad: SML033
     return found.json()
 """,
+    "a mark in a cache before a send": """
+import redis
+marks = redis.Redis()
+def once(order_id: str) -> None:
+    if marks.get(order_id) is None:
+        marks.set(order_id, "1")
+        requests.post("http://crm.example/orders", json={"id": order_id})  # bad: SML033
+""",
+    "a search that names what it looks for in its question": """
+def ensure(order_id: str) -> None:
+    found = plain.get(f"/search?order={order_id}").json()
+    if not found:
+        plain.post("/orders", json={"id": order_id})  # bad: SML033
+""",
+    "one thing, and all of them": """
+def ensure(order_id: str) -> None:
+    base = os.environ["CRM_URL"]
+    if requests.get(f"{base}/v1/order/{order_id}").status_code == 404:
+        requests.post(f"{base}/v1/orders", json={"id": order_id})  # bad: SML033
+""",
     "the ledger is asked too late": """
 def take(order_id: str) -> None:
     requests.post("http://crm.example/orders", json={"id": order_id})  # bad: SML034

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,34 +10,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from check_apps import APPROVED, BAD, COUNTER, GOOD, OPENS
+from check_apps import APPROVED, BAD, BOOKS, COUNTER, GOOD, OPENS
+from check_desk import FAILED, NOT_FOUND, OK, USAGE, Desk
 from semel.check import check_workflow
-
-OK, FAILED, USAGE, NOT_FOUND = 0, 1, 2, 3
-
-
-class Desk:
-    """A folder with an application and its counter, and the command."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "count.py").write_text(COUNTER)
-        (folder / "in.json").write_text("1")
-        (folder / "respond.json").write_text('{"go": {"word": "now"}, "report": "fine"}')
-
-    def check(self, app: str, *words: str) -> subprocess.CompletedProcess[str]:
-        """`semel check`, with everything it needs."""
-        (self.folder / "app.py").write_text(app)
-        usual = ["--input", "in.json", "--respond", "respond.json", "--counter", "count.py:count"]
-        line = [sys.executable, "-m", "semel", "check", *words, *usual]
-        env = {name: value for name, value in os.environ.items() if "SEMEL" not in name}
-        return subprocess.run(line, cwd=self.folder, env=env, capture_output=True, text=True)
-
-    def report(self, app: str, *words: str) -> dict[str, Any]:
-        """The report of a check, read."""
-        done = self.check(app, *words, "--json")
-        assert done.stdout, done.stderr
-        return dict(json.loads(done.stdout))
+from semel.check._seen import one_result
 
 
 @pytest.fixture
@@ -151,3 +126,28 @@ def test_a_workflow_is_checked_from_python(tmp_path: Path, monkeypatch: Any) -> 
     report.assert_ok()
     assert report.outcomes == {"once": 2} and report.left_out > 40
     assert "week: ok" in repr(report)
+
+
+def test_a_transaction_is_checked_on_the_ledger_of_its_case(desk: Desk) -> None:
+    report = desk.report(BOOKS, "app.py:books", "--budget", "12")
+    assert {one["outcome"] for one in report["verdicts"]} == {"once"}, report
+
+
+def test_a_result_is_compared_only_where_it_is_always_the_same() -> None:
+    assert one_result([{"result": "1"}, {"result": "1"}]) == "1"
+    assert one_result([{"result": "1"}, {"result": "2"}]) is None
+
+
+def test_a_rehearsal_says_so_and_pushes_no_clock_of_a_server(tmp_path: Path) -> None:
+    def opens(url: str) -> subprocess.CompletedProcess[str]:
+        code = f"from semel import Semel; Semel({url!r})"
+        env = {**os.environ, "SEMEL_REHEARSE_AHEAD_MS": "5"}
+        return subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+
+    own = opens(f"sqlite:{tmp_path}/semel.db")
+    said = "rehearsal: this process obeys SEMEL_REHEARSE_AHEAD_MS, it is not for production"
+    assert own.returncode == 0, own.stderr
+    assert own.stderr.splitlines().count(said) == 1
+    server = opens("postgres://127.0.0.1:1/none")
+    assert server.returncode != 0
+    assert "works only on SQLite" in server.stderr

@@ -36,7 +36,11 @@ pub struct Points {
 impl Points {
     /// `None`: a worker like any other.
     pub fn from_environment() -> Option<Points> {
-        let named = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Points::read(|name| std::env::var(name).ok())
+    }
+
+    fn read(environment: impl Fn(&str) -> Option<String>) -> Option<Points> {
+        let named = |name: &str| environment(name).filter(|value| !value.is_empty());
         let (die_at, stop_at, ahead) = (named(DIE_AT), named(STOP_AT), named(AHEAD_MS));
         let clock_file = named(CLOCK_FILE).map(PathBuf::from);
         if die_at.is_none() && stop_at.is_none() && ahead.is_none() && clock_file.is_none() {
@@ -53,6 +57,30 @@ impl Points {
         points.catch_up();
         points.push_ms(ahead.and_then(|ms| ms.parse().ok()).unwrap_or_default());
         Some(points)
+    }
+
+    /// Whether a rehearsal like this may work on the store at an address. Where time is pushed that
+    /// is only a file: on a server others work by the server's clock.
+    pub fn may_open(&self, url: &str) -> bool {
+        !self.moves_clock() || url.starts_with("sqlite:")
+    }
+
+    fn moves_clock(&self) -> bool {
+        self.clock_file.is_some() || *lock(&self.ahead_ms) > 0
+    }
+
+    /// What its operator should know, in one line: a variable that was left in an environment ends
+    /// workers and moves leases without a word.
+    pub fn warning(&self) -> String {
+        let set = [
+            (DIE_AT, self.die_at.is_some()),
+            (STOP_AT, self.stop_at.is_some()),
+            (AHEAD_MS, self.clock_file.is_none() && self.moves_clock()),
+            (CLOCK_FILE, self.clock_file.is_some()),
+        ];
+        let names: Vec<&str> = set.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
+        let names = names.join(", ");
+        format!("rehearsal: this process obeys {names}, it is not for production\n")
     }
 
     /// The clock that the store of this process is opened with.
@@ -129,7 +157,7 @@ fn die() -> ! {
 
 #[cfg(test)]
 mod tests {
-    use super::is_named;
+    use super::*;
 
     #[test]
     fn a_point_is_met_the_first_time_or_the_one_that_is_named() {
@@ -138,5 +166,30 @@ mod tests {
         assert!(is_named("before finished (2)", "before finished", 2));
         assert!(!is_named("before finished (2)", "before finished", 1));
         assert!(!is_named("before finished", "before finish", 1));
+    }
+
+    fn points(set: &[(&str, &str)]) -> Option<Points> {
+        let value = |name: &str| set.iter().find(|(known, _)| *known == name);
+        Points::read(|name| value(name).map(|(_, value)| (*value).to_owned()))
+    }
+
+    #[test]
+    fn a_rehearsal_says_what_it_obeys() {
+        assert!(points(&[(DIE_AT, "")]).is_none(), "a worker like any other");
+        let dies = points(&[(DIE_AT, "nowhere"), (AHEAD_MS, "5")]).expect("a rehearsal");
+        let want = "rehearsal: this process obeys SEMEL_REHEARSE_DIE_AT, SEMEL_REHEARSE_AHEAD_MS, \
+                    it is not for production\n";
+        assert_eq!(dies.warning(), want);
+    }
+
+    #[test]
+    fn time_is_pushed_only_on_a_store_of_ones_own() {
+        let dies = points(&[(DIE_AT, "nowhere")]).expect("a rehearsal");
+        assert!(dies.may_open("postgres://db/semel") && dies.may_open("sqlite:semel.db"));
+        for set in [(AHEAD_MS, "5"), (CLOCK_FILE, "no/such/clock")] {
+            let moves = points(&[set]).expect("a rehearsal");
+            assert!(!moves.may_open("postgres://db/semel"), "{set:?}");
+            assert!(moves.may_open("sqlite:semel.db"), "{set:?}");
+        }
     }
 }

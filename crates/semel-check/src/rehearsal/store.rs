@@ -224,3 +224,45 @@ fn name(write: &Write) -> Option<String> {
         | Write::DropCard { .. } => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use semel::{Code, Error, Semel};
+    use semel_engine::Engine;
+    use semel_store::{Access, Opened};
+
+    use super::*;
+
+    /// Nobody who watches.
+    struct Nothing;
+
+    #[async_trait]
+    impl Around for Nothing {
+        async fn before(&self, _: &Batch) {}
+        async fn after(&self, _: &Batch) {}
+    }
+
+    async fn book(engine: Engine) -> Result<u32, Error> {
+        let semel = Semel::on(engine);
+        let booked = semel.transaction("book").key(["42"]).run(|db| {
+            let sql = "CREATE TABLE books (entry TEXT); INSERT INTO books VALUES ('42')";
+            let count = "SELECT count(*) FROM books";
+            db.execute_batch(sql).and_then(|()| db.query_row(count, [], |row| row.get::<_, u32>(0)))
+        });
+        booked.await
+    }
+
+    #[tokio::test]
+    async fn a_watched_store_takes_no_transactions_away() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let url = format!("sqlite:{}", folder.path().join("semel.db").display());
+        let opened = Opened::open(&url, Access::ReadWrite, Clock::Real).await.expect("a store");
+        let watched = Arc::new(Watched { store: opened.store(), points: Arc::new(Nothing) });
+        // Of a store that may be anything nobody knows a database.
+        let any = Engine::new(watched.clone(), "worker-1").expect("an engine");
+        assert_eq!(book(any).await.unwrap_err().code(), Code::TransactionUnsupported);
+        let own = Engine::before(&opened, watched, "worker-2").expect("an engine");
+        assert_eq!(book(own.clone()).await.expect("a row"), 1);
+        assert_eq!(book(own).await.expect("the first receipt"), 1);
+    }
+}

@@ -56,7 +56,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
-use semel::{Context, Error, IntoKey, Json, Namespace, Semel};
+use semel::{Code, Context, Error, IntoKey, Json, Namespace, Semel};
 use semel_core::check::{self, Baseline, Budget, Case, Observation, Outcome, Place, Verdict};
 use semel_core::key::Action;
 use semel_core::limits;
@@ -82,6 +82,7 @@ pub struct Check {
     start: Start,
     destinations: Destinations,
     budget: Budget,
+    ends: Option<String>,
     respond: Arc<dyn Fn(&Waiting) -> Response + Send + Sync>,
     /// What was wrong with how the trial was declared.
     wrong: Option<Error>,
@@ -116,6 +117,7 @@ impl Check {
             start,
             destinations: Destinations::default(),
             budget: Budget::default(),
+            ends: None,
             respond: Arc::new(|_| Response::Yes),
             wrong,
         }
@@ -194,6 +196,14 @@ impl Check {
         self
     }
 
+    /// How the run ends where nothing goes wrong, for one that is meant not to end well:
+    /// `failed`, `cancelled` or `paused`. Without this such a run fails the check, since one that
+    /// ends before its sends would pass every case.
+    pub fn ends(mut self, state: &str) -> Check {
+        self.ends = Some(state.to_owned());
+        self
+    }
+
     /// At most so many cases. The most telling come first; the report says how many were left out.
     pub fn budget(mut self, cases: usize) -> Check {
         self.budget.cases_max = Some(cases);
@@ -206,7 +216,7 @@ impl Check {
         self
     }
 
-    /// Runs the workflow once undisturbed, then once for each case.
+    /// Runs the workflow twice undisturbed, then once for each case.
     pub async fn run(self) -> Report {
         let since = Instant::now();
         let command = command();
@@ -237,7 +247,14 @@ impl Check {
         if let Some(wrong) = &self.wrong {
             return Err(wrong.clone());
         }
-        Stage::new(self)?.baseline().await
+        let (mut baseline, usual) = Stage::new(self)?.baseline().await?;
+        if let Some(wrong) = check::wrong_end(&baseline, self.ends.as_deref()) {
+            return Err(Error::new(Code::InputInvalid, wrong));
+        }
+        // A result that is another one each time says nothing about a fault.
+        let (again, _) = Stage::new(self)?.baseline().await?;
+        baseline.result = baseline.result.filter(|result| again.result.as_ref() == Some(result));
+        Ok((baseline, usual))
     }
 
     async fn try_out(&self, case: &Case, usual: &[usize]) -> Result<Observation, Error> {
@@ -320,3 +337,6 @@ fn command() -> String {
 fn millis(since: Instant) -> u64 {
     u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

@@ -37,6 +37,7 @@ impl Stage<'_> {
             objects: seen.objects,
             model_calls: seen.model_calls,
             state: seen.state,
+            detail: seen.detail,
             result: seen.result,
         };
         Ok((baseline, self.check.destinations.counts()))

@@ -105,8 +105,11 @@ async fn req_l12_the_saga_example_passes_the_check_completely() {
     });
     let shop = shop.expect("a client");
     let code = move |ctx, order| saga_order::order(ctx, order, shop.clone());
-    let report = Check::new("order", code).input(&order()).double(&double).run().await;
+    let check = Check::new("order", code).input(&order()).double(&double);
+    // No carrier goes there, so everything is taken back.
+    let report = check.ends("failed").run().await;
     report.assert_ok();
+    assert!(report.summary().contains("it ends as failed: no carrier"), "{}", report.summary());
     // Reserve, charge, ask for a parcel, pay back, release.
     check_reach(&report, 30, 5);
 }

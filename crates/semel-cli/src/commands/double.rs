@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::exit::Failed;
 use crate::print::Printer;
 
-/// One that a crashed test left behind ends by itself.
+/// One that a crashed test left behind ends by itself, where nothing tells that its parent left.
 const LIFE_MAX: Duration = Duration::from_secs(30 * 60);
 
 #[derive(Debug, ClapArgs)]
@@ -54,8 +54,7 @@ pub(crate) async fn run(options: &Options, printer: &Printer) -> Result<(), Fail
     tokio::select! {
         _ = terminate.recv() => {}
         _ = tokio::signal::ctrl_c() => {}
-        () = parent_left() => {}
-        () = tokio::time::sleep(LIFE_MAX) => {}
+        () = nobody_needs_it(LIFE_MAX) => {}
     }
     Ok(())
 }
@@ -76,11 +75,12 @@ fn script(options: &Options) -> Result<Script, Failed> {
 }
 
 /// Ends when the other side of our input is closed. Only a pipe or a socket says something about a
-/// parent: a terminal must not be read from, and an empty file is at its end from the start.
-async fn parent_left() {
+/// parent: a terminal must not be read from, and an empty file is at its end from the start. There
+/// it ends after `life_max`; a parent that is still there may need it for longer.
+async fn nobody_needs_it(life_max: Duration) {
     let kind = fstat(std::io::stdin()).map(|stat| FileType::from_raw_mode(stat.st_mode));
     if !matches!(kind, Ok(FileType::Fifo | FileType::Socket)) {
-        return std::future::pending().await;
+        return tokio::time::sleep(life_max).await;
     }
     let (left, told) = oneshot::channel();
     // A thread of its own: a runtime would wait for a read that never ends.

@@ -2,6 +2,7 @@
 
 mod lines;
 mod model;
+mod more;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +13,11 @@ use super::record::{
 
 /// Judges one case. `command` plays it again, with `{case}` where its name belongs.
 pub fn judge(baseline: &Baseline, case: &Case, seen: &Observation, command: &str) -> Verdict {
-    let found = Sight { baseline, case, seen }.outcome();
-    let Found { outcome, is_ok, detail } = found;
+    let sight = Sight { baseline, case, seen };
+    let Found { outcome, is_ok, detail } = sight.outcome();
     let name = case.name();
     let reproduce = (!is_ok).then(|| command.replace("{case}", &quoted(&name)));
-    let lines = lines::of(baseline, case, seen);
+    let lines = lines::of(&sight);
     Verdict { name, case: case.clone(), outcome, is_ok, detail, lines, reproduce, ms: seen.ms }
 }
 
@@ -79,8 +80,9 @@ impl Sight<'_> {
         }
         let (before, after) = (rows(&self.baseline.effects), rows(&self.seen.effects));
         for (action, count) in after {
+            // What the undisturbed run never did has no key that could have changed.
             let usual = before.get(action).copied().unwrap_or(0);
-            if count > usual {
+            if usual > 0 && count > usual {
                 let text = format!("{action} has {count} keys in the ledger instead of {usual}");
                 return Some(bad(Outcome::KeyChanged, text));
             }
@@ -89,14 +91,11 @@ impl Sight<'_> {
     }
 
     fn twice(&self) -> Option<Found> {
-        for (place, count) in &self.seen.objects {
-            let usual = self.baseline.objects.get(place).copied().unwrap_or(0);
-            if *count > usual {
-                let text = format!("{place} has {count} instead of {usual}");
-                return Some(bad(Outcome::Twice, text));
-            }
+        if let Some(more) = self.too_many() {
+            return Some(bad(Outcome::Twice, more.to_string()));
         }
-        if let Some(effect) = self.seen.effects.iter().find(|effect| effect.applied_twice) {
+        let is_twice = |effect: &&EffectSeen| effect.applied_twice && !effect.is_harmless();
+        if let Some(effect) = self.seen.effects.iter().find(is_twice) {
             let text = format!("{} has two different receipts", effect.name());
             return Some(bad(Outcome::Twice, text));
         }
@@ -145,9 +144,7 @@ impl Sight<'_> {
 
     fn doubted(&self) -> Vec<&EffectSeen> {
         let was = |effect: &EffectSeen| {
-            let same = |other: &&EffectSeen| other.name() == effect.name();
-            let before = self.baseline.effects.iter().find(same);
-            before.is_some_and(|before| before.state == "in_doubt")
+            self.before(effect).is_some_and(|before| before.state == "in_doubt")
         };
         let effects = self.seen.effects.iter();
         effects.filter(|effect| effect.state == "in_doubt" && !was(effect)).collect()
@@ -168,11 +165,38 @@ impl Sight<'_> {
     fn other_end(&self) -> Option<Found> {
         let (seen, usual) = (&self.seen.state, &self.baseline.state);
         if seen == usual {
-            return None;
+            return self.other_result();
         }
         let detail = &self.seen.detail;
         let why = if detail.is_empty() { String::new() } else { format!(": {detail}") };
         Some(bad(Outcome::Diverged, format!("ended {seen} instead of {usual}{why}")))
+    }
+
+    /// The result is compared where it is the same in every undisturbed run, which whoever gives
+    /// the baseline knows, and where nothing that it may be made of was asked for once more.
+    fn other_result(&self) -> Option<Found> {
+        let (seen, usual) = (self.seen.result.as_ref()?, self.baseline.result.as_ref()?);
+        // How often something was tried may be part of an error's words.
+        let is_result = self.seen.state == "done";
+        if !is_result || seen == usual || self.paid_again().is_some() || self.has_later_receipt() {
+            return None;
+        }
+        let text = format!("came to {} instead of {}", brief(seen), brief(usual));
+        Some(bad(Outcome::Diverged, text))
+    }
+
+    /// The first receipt of an effect was lost, and that of another attempt reads otherwise.
+    fn has_later_receipt(&self) -> bool {
+        self.seen.effects.iter().any(|effect| {
+            let before = self.before(effect);
+            effect.attempts.len() > 1
+                && before.is_some_and(|before| before.receipt != effect.receipt)
+        })
+    }
+
+    /// The same effect in the undisturbed run.
+    fn before(&self, effect: &EffectSeen) -> Option<&EffectSeen> {
+        self.baseline.effects.iter().find(|other| other.name() == effect.name())
     }
 
     fn lost(&self) -> Option<Found> {
@@ -214,11 +238,12 @@ impl Sight<'_> {
     }
 
     fn once(&self) -> String {
-        match self.paid_again() {
-            Some((model, _)) => {
-                format!("{model} was asked again: the answer was lost before its record")
-            }
-            None => "as if nothing had happened".to_owned(),
+        if let Some((model, _)) = self.paid_again() {
+            return format!("{model} was asked again: the answer was lost before its record");
+        }
+        match self.more_allowed() {
+            0 => "as if nothing had happened".to_owned(),
+            more => format!("harmless: {more} more"),
         }
     }
 
@@ -249,6 +274,15 @@ fn rows(effects: &[EffectSeen]) -> BTreeMap<&str, usize> {
         all.entry(&effect.action).or_default().insert(&effect.key);
     }
     all.into_iter().map(|(action, keys)| (action, keys.len())).collect()
+}
+
+/// The beginning of a value: enough to see what differs in small ones.
+fn brief(text: &str) -> String {
+    const SHOWN: usize = 80;
+    match text.char_indices().nth(SHOWN) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
 }
 
 /// As one word for a shell.

@@ -4,12 +4,14 @@
 //! place; whoever carries a case out (a test in this process, or the command with real processes
 //! and real signals) hands back an [`Observation`], and [`judge()`] says whether the promise held.
 
+mod ends;
 mod judge;
 mod junit;
 mod plan;
 mod record;
 mod report;
 
+pub use ends::wrong_end;
 pub use judge::judge;
 pub use plan::{Budget, Plan, find, name_points, plan};
 pub use record::{

@@ -101,7 +101,10 @@ pub struct Baseline {
     pub model_calls: BTreeMap<String, u64>,
     /// Where the run stands at the end: `done`, `failed`, …
     pub state: String,
-    /// What it came to, or what it waits for.
+    /// Why it stands there, where that is not `done`.
+    #[serde(default)]
+    pub detail: String,
+    /// What it came to, where every undisturbed run comes to the same: cases are compared with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
 }
@@ -245,6 +248,11 @@ pub struct Report {
     /// The points of the undisturbed run by name, and its requests by route, in order.
     pub points: Vec<String>,
     pub sends: Vec<String>,
+    /// How the undisturbed run ended, and why, where that is not `done`.
+    #[serde(default)]
+    pub ends: String,
+    #[serde(default)]
+    pub detail: String,
     pub verdicts: Vec<Verdict>,
     /// Cases that the budget left out.
     pub left_out: usize,

@@ -42,7 +42,8 @@ impl Report {
         let ms = verdicts.iter().map(|verdict| verdict.ms).sum();
         let sends = baseline.requests.iter().map(|request| request.route.clone()).collect();
         let (workflow, points) = (workflow.to_owned(), name_points(&baseline.points));
-        Report { workflow, points, sends, verdicts, left_out: 0, ms }
+        let (ends, detail) = (baseline.state.clone(), baseline.detail.clone());
+        Report { workflow, points, sends, ends, detail, verdicts, left_out: 0, ms }
     }
 
     /// Something was tried, and the promise held every time.
@@ -83,6 +84,11 @@ impl Report {
             0 => String::new(),
             count => format!(" {count} cases left out by the budget."),
         };
+        let ends = match (self.ends.as_str(), self.detail.as_str()) {
+            ("" | "done", _) => String::new(),
+            (ends, "") => format!(" Undisturbed it ends as {ends}."),
+            (ends, detail) => format!(" Undisturbed it ends as {ends}: {detail}."),
+        };
         let failed = match self.failures().count() {
             0 if self.is_ok() => "ok".to_owned(),
             count => format!("FAILED in {count}"),
@@ -91,7 +97,7 @@ impl Report {
         let seconds = seconds(self.ms);
         format!(
             "{workflow}: {failed}. {points} points, {sends} sends; {cases} cases with {kills} \
-             kills in {seconds} s: {counts}.{left_out}"
+             kills in {seconds} s: {counts}.{left_out}{ends}"
         )
     }
 

@@ -30,6 +30,7 @@ pub(super) fn baseline() -> Baseline {
         objects: BTreeMap::from([(CRM.into(), 1), ("mail".into(), 1)]),
         model_calls: BTreeMap::from([(MODEL.into(), 1)]),
         state: "done".into(),
+        detail: String::new(),
         result: Some("{}".into()),
     }
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import weakref
+from collections.abc import Generator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,17 @@ _instead: list[str] = []
 def redirect(url: str) -> None:
     """From now on every Semel opens this store."""
     _instead[:] = [url]
+
+
+@contextlib.contextmanager
+def redirected(url: str) -> Generator[None, None, None]:
+    """Meanwhile every Semel opens this store."""
+    before = list(_instead)
+    redirect(url)
+    try:
+        yield
+    finally:
+        _instead[:] = before
 
 
 def directed(url: str) -> str:

@@ -58,7 +58,7 @@ def registry(module: ModuleType, path: Path) -> Json:
 
 def _store(found: Iterable[Any]) -> str | None:
     """The kind of store that the module itself names; its address stays where it is."""
-    kinds = {one.url.partition(":")[0] for one in found if isinstance(one, App)}
+    kinds = {one.named_url.partition(":")[0] for one in found if isinstance(one, App)}
     kind = kinds.pop() if len(kinds) == 1 else None
     return "postgres" if kind == "postgresql" else kind
 

@@ -44,6 +44,8 @@ class App:
     def __init__(
         self, url: str, namespace: str, lease: Duration | None, release: str | None
     ) -> None:
+        self.named_url = url
+        """The address as it is written, also where another store is opened instead."""
         self.url = _current.directed(url)
         self.namespace = namespace
         self.release = release

@@ -8,6 +8,7 @@ import json
 import sys
 from pathlib import Path
 
+from . import _current
 from ._commands import global_options, load
 from ._errors import SemelError
 from ._native import spec_diff, spec_text
@@ -60,8 +61,9 @@ def spec_of(app: Path, as_json: bool = False) -> str:
 
 def registry_of(app: Path) -> dict[str, object]:
     """What a file declares, as plain data."""
-    # What it prints while it is loaded is not the spec.
-    with contextlib.redirect_stdout(sys.stderr):
+    # What it prints while it is loaded is not the spec; and the store that it opens meanwhile is
+    # its users' own, or cannot be reached from here.
+    with contextlib.redirect_stdout(sys.stderr), _current.redirected("memory:"):
         module = load(app)
     from ._declarations import registry
 

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use super::super::record::{
     AttemptSeen, Baseline, Case, EffectSeen, Line, LineState, Observation, Place,
 };
-use super::keys;
+use super::{Sight, keys};
 
-pub(super) fn of(baseline: &Baseline, case: &Case, seen: &Observation) -> Vec<Line> {
+pub(super) fn of(sight: &Sight<'_>) -> Vec<Line> {
+    let Sight { baseline, case, seen } = *sight;
     vec![
         fault(case, seen),
         same_key(baseline, seen),
-        one_object(baseline, seen),
+        one_object(sight),
         trace(baseline, case, seen),
         replay(seen),
     ]
@@ -44,7 +45,8 @@ fn same_key(baseline: &Baseline, seen: &Observation) -> Line {
     line("same key", holds(keys.iter().all(is_same)), text)
 }
 
-fn one_object(baseline: &Baseline, seen: &Observation) -> Line {
+fn one_object(sight: &Sight<'_>) -> Line {
+    let Sight { baseline, seen, .. } = *sight;
     if baseline.objects.is_empty() && seen.objects.is_empty() {
         return line("one object", LineState::Silent, "nothing is counted at any destination");
     }
@@ -52,17 +54,15 @@ fn one_object(baseline: &Baseline, seen: &Observation) -> Line {
     let at = |objects: &std::collections::BTreeMap<String, u64>, place: &String| {
         objects.get(place).copied().unwrap_or(0)
     };
-    let pair = |place: &&String| (at(&seen.objects, place), at(&baseline.objects, place));
     let text: Vec<String> = places
         .iter()
         .map(|place| {
-            let (now, usual) = pair(place);
+            let (now, usual) = (at(&seen.objects, place), at(&baseline.objects, place));
             format!("{place}: {now} of {usual}")
         })
         .collect();
-    // Fewer may be a doubt, which the outcome names; more is wrong whatever the outcome.
-    let is_right = places.iter().all(|place| pair(place).0 <= pair(place).1);
-    line("one object", holds(is_right), text.join(", "))
+    // Fewer may be a doubt, which the outcome names; too many is wrong whatever the outcome.
+    line("one object", holds(sight.too_many().is_none()), text.join(", "))
 }
 
 /// A fault at the destination of an effect that leaves no failed attempt was hidden by a client

@@ -52,11 +52,17 @@ impl Sight<'_> {
             }
         }
         if taken.is_empty() {
-            // Nobody knows when the questions were asked: a record that is lost is all there is.
-            let lost =
-                |(at, name): (usize, &String)| name.starts_with("before step ").then_some(at);
-            windows.extend(points.iter().enumerate().filter_map(lost).map(|at| (at, at)));
+            windows.extend(Self::any_window(points));
         }
         windows.into_iter()
+    }
+
+    /// Nobody knows when the questions were asked. Models may be asked at once, so until the last
+    /// step is on record one of them may be under way; a model whose answer is not kept at all is
+    /// found by the replay.
+    fn any_window(points: &[String]) -> Option<(usize, usize)> {
+        let last = points.iter().rposition(|name| name.starts_with("before step "))?;
+        let started = points.iter().position(|name| name == "after started");
+        Some((started.map_or(0, |at| at + 1).min(last), last))
     }
 }

@@ -50,11 +50,15 @@ fn one_more_object_is_twice_whatever_the_ledger_says() {
     let again = "semel check app.py:triage --only 'kill before started'";
     assert_eq!(verdict.reproduce.as_deref(), Some(again));
     // At a place that nobody knew before, too, and beside a doubt.
-    let doubt = |seen: &mut Observation| {
+    let elsewhere = |seen: &mut Observation| {
         seen.objects.insert("elsewhere".into(), 1);
+    };
+    check(&kill(), elsewhere, "bad twice: elsewhere has 1");
+    let doubt = |seen: &mut Observation| {
+        seen.objects.insert(CRM.into(), 2);
         seen.effects[1].state = "in_doubt".into();
     };
-    check(&kill(), doubt, "bad twice: elsewhere has 1");
+    check(&kill(), doubt, "bad twice: POST /tickets has 2");
     check(&kill(), |seen| seen.effects[0].applied_twice = true, "bad twice: crm-ticket/42");
 }
 
@@ -97,6 +101,41 @@ fn a_doubt_is_right_where_the_contract_settles_nothing_and_wrong_elsewhere() {
 }
 
 #[test]
+fn a_workflow_may_answer_a_doubt_by_another_effect() {
+    let handled = |seen: &mut Observation| {
+        seen.effects[1].state = "in_doubt".into();
+        seen.effects[1].attempts = vec![attempt("unknown")];
+        seen.effects.push(effect("page-someone", "native_key"));
+        seen.objects.insert("pager".into(), 1);
+        seen.objects.remove("mail");
+        seen.result = Some(r#"{"paged":true}"#.into());
+    };
+    let kill = at(Fault::Kill, "before mail done");
+    let verdict = check(&kill, handled, "ok in_doubt: mail/42 waits for a person");
+    assert_eq!(line(&verdict, "one object").0, LineState::Yes);
+}
+
+#[test]
+fn harmless_sends_may_be_repeated_as_often_as_the_ledger_shows() {
+    let mut baseline = baseline();
+    baseline.effects[0].contract = "harmless".into();
+    let mut seen = as_before(&baseline);
+    seen.objects.insert(CRM.into(), 2);
+    let found = |seen: &Observation| {
+        let verdict = judge(&baseline, &kill(), seen, COMMAND);
+        (verdict.is_ok, verdict.detail.clone(), line(&verdict, "one object").0)
+    };
+    let twice = (false, "POST /tickets has 2 instead of 1".to_owned(), LineState::No);
+    assert_eq!(found(&seen), twice, "the ledger shows one send");
+    seen.effects[0].attempts.insert(0, attempt("unknown"));
+    seen.effects[0].applied_twice = true;
+    assert_eq!(found(&seen), (true, "harmless: 1 more".to_owned(), LineState::Yes));
+    seen.objects.insert("mail".into(), 2);
+    let mail = (false, "mail has 2 instead of 1".to_owned(), LineState::No);
+    assert_eq!(found(&seen), mail, "one more is allowed, not two");
+}
+
+#[test]
 fn a_run_that_does_not_end_is_stuck() {
     let waits = |seen: &mut Observation| {
         seen.state = "waiting".into();
@@ -121,6 +160,30 @@ fn another_end_or_another_answer_has_diverged() {
         seen.detail = "the code asks for b".into();
     };
     check(&kill(), diverged, "bad diverged: the code asks for b");
+}
+
+#[test]
+fn another_result_has_diverged_where_nothing_was_asked_for_again() {
+    let other = |seen: &mut Observation| seen.result = Some(r#"{"by":2}"#.into());
+    check(&kill(), other, r#"bad diverged: came to {"by":2} instead of {}"#);
+    // The answer of a model, or the receipt of a second attempt, may be worded otherwise.
+    let asked = |seen: &mut Observation| {
+        other(seen);
+        seen.model_calls.insert(MODEL.into(), 2);
+    };
+    check(&at(Fault::Kill, "before step classify"), asked, "ok once");
+    let found = |seen: &mut Observation| {
+        other(seen);
+        seen.effects[0].attempts.insert(0, attempt("unknown"));
+        seen.effects[0].receipt = Some(r#"{"found":1}"#.into());
+    };
+    check(&kill(), found, "ok once");
+    // Whoever gives no result of the undisturbed run says that it is never the same.
+    let mut baseline = baseline();
+    baseline.result = None;
+    let mut seen = as_before(&baseline);
+    other(&mut seen);
+    assert!(judge(&baseline, &kill(), &seen, COMMAND).is_ok);
 }
 
 #[test]
@@ -161,6 +224,21 @@ fn a_model_is_paid_again_only_between_its_answer_and_the_record() {
     let replayed = |seen: &mut Observation| seen.replay_model_calls = 2;
     let verdict = check(&whole, replayed, "bad paid_twice: a replay asked models 2 times");
     assert_eq!(line(&verdict, "replay").0, LineState::No);
+}
+
+#[test]
+fn models_that_are_asked_at_once_may_be_asked_again_until_the_last_answer_is_on_record() {
+    let mut baseline = baseline();
+    baseline.requests[0].after_points = None;
+    let more = ["before step judge", "after step judge"].map(|name| vec![name.to_owned()]);
+    baseline.points.splice(4..4, more);
+    let mut seen = as_before(&baseline);
+    seen.model_calls.insert(MODEL.into(), 2);
+    let is_ok = |point: &str| judge(&baseline, &at(Fault::Kill, point), &seen, COMMAND).is_ok;
+    assert!(is_ok("before step classify") && is_ok("after step classify"));
+    assert!(is_ok("before step judge"));
+    assert!(!is_ok("after started"), "nobody has asked yet");
+    assert!(!is_ok("after step judge"), "every answer is on record");
 }
 
 #[test]

@@ -47,6 +47,8 @@ fn the_summary_counts_what_was_tried_and_what_came_of_it() {
 
 #[test]
 fn nothing_tried_is_nothing_shown() {
+    let refused = Report { ends: "failed".into(), detail: "no stock".into(), ..report() };
+    assert!(refused.summary().ends_with("budget. Undisturbed it ends as failed: no stock."));
     let nothing = Report { verdicts: Vec::new(), ..report() };
     assert!(!nothing.is_ok());
     assert!(nothing.summary().contains("nothing was tried"));

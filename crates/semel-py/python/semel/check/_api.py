@@ -19,7 +19,7 @@ from ._counter import load_counter
 from ._double import Wanted
 from ._lives import Mode
 from ._report import Report
-from ._stage import KEY, Counting, Setting, key_words
+from ._stage import DONE, KEY, Counting, Setting, key_words
 from ._target import Target
 from ._trial import Budget, Trial, Watch
 
@@ -37,6 +37,7 @@ def check_workflow(
     respond: Mapping[str, Any] | None = None,
     budget: str | int | None = None,
     mode: Mode = "fast",
+    ends: str = DONE,
     only: str | None = None,
     jobs: int | None = None,
     watch: Watch | None = None,
@@ -48,7 +49,8 @@ def check_workflow(
     `doubles` are stand-ins for destinations: the variable that the address of each goes into, and
     its mode or script. `counter` says how many objects other destinations have, by name. `respond`
     are the answers to signals and callbacks, by name; approvals are given. `budget` is a number of
-    cases, or a time such as `"60s"`; `only` plays the case of that name. `command` is what the
+    cases, or a time such as `"60s"`; `only` plays the case of that name. A run that does not end
+    well without any fault is refused, unless `ends` says so: `ends="failed"`. `command` is what the
     report says to play a case again, with `{case}` for its name."""
     setting = Setting(
         target=_target(workflow),
@@ -58,6 +60,7 @@ def check_workflow(
         counter=load_counter(counter) if isinstance(counter, str) else counter,
         respond={name: _plain(value) for name, value in (respond or {}).items()},
         mode=mode,
+        ends=ends,
     )
     words = Budget() if budget is None else Budget.parse(str(budget))
     jobs = jobs or min(os.cpu_count() or 1, 2)
@@ -71,6 +74,8 @@ def _again(setting: Setting, counter: Counting | str | None) -> str:
     words += [
         word for one in setting.doubles for word in ("--double", f"{one.variable}={one.mode}")
     ]
+    words += ["--respond", json.dumps(setting.respond)] if setting.respond else []
+    words += [] if setting.ends == DONE else ["--ends", setting.ends]
     words += ["--counter", counter] if isinstance(counter, str) else []
     return f"echo {shlex.quote(json.dumps(setting.input))} | {shlex.join(words)} --only {{case}}"
 

@@ -18,7 +18,9 @@ HANG_SECONDS = 0.4
 """How long a destination hangs: the clock of the run is pushed over its deadline meanwhile."""
 DUPLICATES = 20
 BLOCKED_SECONDS = 10.0
-"""How long a process may take that goes on where another one stands still."""
+"""How long a process may take that goes on where another one stands still; a slow run has more."""
+BLOCKED_TIMES = 3
+"""How much longer than undisturbed it may take there."""
 
 
 class Case:
@@ -44,21 +46,27 @@ class Played(NamedTuple):
     """Whether its place was reached."""
     said: Said | None = None
     """What the last life saw, if it lived to the end."""
+    is_blocked: bool = False
+    """Whether nobody could go on, which is not the workflow's doing."""
     other_answers: int = 0
     """Repeats that were answered otherwise than what they repeat."""
 
 
-def play(stage: Stage, case: Case) -> Said:
-    """Plays it. Returns the observation."""
+def play(stage: Stage, case: Case) -> Said | None:
+    """Plays it. Returns the observation; nothing, if nobody could go on."""
     began = time.monotonic()
-    stage.clear()
     try:
+        stage.clear()
         played = _PLAYS[case.fault](stage, case)
+        if played.is_blocked:
+            return None
         observation = observe(stage, played.said)
         observation["is_met"] = played.is_met
         observation["other_answers"] += played.other_answers
-    except Unready as error:
-        observation = {"is_met": True, "state": "unknown", "error": str(error)}
+    except Exception as error:
+        # Of a life, a destination or a counter: it costs this case, and not all the others.
+        words = str(error) if isinstance(error, Unready) else f"{type(error).__name__}: {error}"
+        observation = {"is_met": True, "state": "unknown", "error": words}
     return observation | {"ms": int((time.monotonic() - began) * 1000)}
 
 
@@ -114,15 +122,20 @@ def _pause(stage: Stage, case: Case) -> Played:
         return Played(False)
     heir = stage.life()
     try:
-        told_by(stage.wait(stage.bear(heir), heir, BLOCKED_SECONDS))
+        told_by(stage.wait(stage.bear(heir), heir, patience(stage)))
     except Hangs:
         # It was stopped while it held the lock of the file, and nobody can write before it goes on:
         # that is SQLite, and says nothing of the workflow.
-        return Played(False)
+        return Played(False, is_blocked=True)
     finally:
         os.kill(pid, signal.SIGCONT)
         stage.wait(pid, life)
     return Played(True)
+
+
+def patience(stage: Stage) -> float:
+    """How long whoever goes on may take: a workflow of long steps takes its time there, too."""
+    return max(BLOCKED_SECONDS, BLOCKED_TIMES * stage.setting.undisturbed_seconds)
 
 
 def _at_destination(kind: str) -> Callable[[Stage, Case], Played]:
@@ -160,7 +173,7 @@ def _hang(stage: Stage, case: Case) -> Played:
 
 def _repeat_wait(stage: Stage, case: Case) -> Played:
     said = told_by(stage.live(repeat=case.wait))
-    return Played(said["repeated"] > 0, said, said["other_answers"])
+    return Played(said["repeated"] > 0, said, other_answers=said["other_answers"])
 
 
 def _repeat_trigger(stage: Stage, case: Case) -> Played:
@@ -169,7 +182,7 @@ def _repeat_trigger(stage: Stage, case: Case) -> Played:
 
 def _duplicates(stage: Stage, case: Case) -> Played:
     said = told_by(stage.live(starters=DUPLICATES))
-    return Played(said["starts"] == DUPLICATES, said, said["other_answers"])
+    return Played(said["starts"] == DUPLICATES, said, other_answers=said["other_answers"])
 
 
 _PLAYS: dict[str, Callable[[Stage, Case], Played]] = {

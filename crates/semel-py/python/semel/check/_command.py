@@ -9,18 +9,18 @@ import shlex
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from .._errors import SemelError
 from ._counter import load_counter
 from ._double import Wanted
-from ._lives import Unready
+from ._lives import Unready, Wrong
 from ._progress import Progress
-from ._stage import KEY, Setting, key_words
+from ._stage import DONE, ENDS, KEY, Setting, key_words
 from ._target import Missing, Target
 from ._trial import Budget, Trial
 
-OK, FAILED, NOT_FOUND, INTERRUPTED = 0, 1, 3, 130
+OK, FAILED, USAGE, NOT_FOUND, INTERRUPTED = 0, 1, 2, 3, 130
 JOBS_MAX = 8
 
 
@@ -42,16 +42,14 @@ def check(arguments: list[str]) -> int:
         return NOT_FOUND
     except Unready as error:
         print(f"error: {error}", file=sys.stderr)
-        return FAILED
+        return USAGE if isinstance(error, Wrong) else FAILED
     except SemelError as error:
         print(f"error: {error}", file=sys.stderr)
         print(f"hint: see docs/errors/{error.code}.md", file=sys.stderr)
         return FAILED
-    if trial.note is not None:
-        print(f"note: {trial.note}", file=sys.stderr)
-    if options.junit is not None:
-        options.junit.write_text(report.junit)
     print(report.json() if options.json else report.text)
+    if options.junit is not None and not _write(options.junit, report.junit):
+        return FAILED
     return OK if report.is_ok else FAILED
 
 
@@ -84,15 +82,20 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--respond",
-        type=Path,
-        metavar="FILE",
-        help="what signals, callbacks and approvals are answered with, by name, as JSON",
+        metavar="FILE|JSON",
+        help="what signals, callbacks and approvals are answered with, by name: a file, or {…}",
     )
     add(
         "--mode",
         choices=["fast", "process"],
         default="fast",
         help="fork each life off one process (fast), or start an interpreter for each (process)",
+    )
+    add(
+        "--ends",
+        choices=ENDS,
+        default=DONE,
+        help="how the run ends where nothing goes wrong; another end is an error (done)",
     )
     add("--budget", metavar="60s|CASES", help="stop after this time, or try so many cases")
     add("--pairs", action="store_true", help="two deaths, too: at each point, and at each after it")
@@ -106,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _trial(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Trial:
     target = Target.parse(options.target)
+    _look_for_room(options.junit)
     try:
         budget = Budget.parse(options.budget) if options.budget else Budget()
     except SemelError:
@@ -117,8 +121,9 @@ def _trial(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Tria
         key=options.key or [KEY],
         doubles=[Wanted.parse(text) for text in options.double],
         counter=None if options.counter is None else load_counter(options.counter),
-        respond=_read(options.respond) or {},
+        respond=_respond(options.respond),
         mode=options.mode,
+        ends=options.ends,
     )
     progress = Progress(sys.stderr, is_quiet=options.quiet or options.json)
     jobs = options.jobs or min(os.cpu_count() or 1, JOBS_MAX)
@@ -135,6 +140,7 @@ def again(options: argparse.Namespace) -> str:
     words += key_words(options.key or [KEY])
     words += [word for double in options.double for word in ("--double", double)]
     words += [] if options.mode == "fast" else ["--mode", options.mode]
+    words += [] if options.ends == DONE else ["--ends", options.ends]
     return f"{shlex.join(words)} --only {{case}}"
 
 
@@ -142,8 +148,44 @@ def _read(file: Path | None) -> Any:
     if file is None:
         return None
     try:
-        return json.loads(file.read_text())
+        return _parse(file.read_text(), str(file))
     except FileNotFoundError as error:
         raise Missing(f"there is no file {file}") from error
+    except OSError as error:
+        raise Missing(f"{file} cannot be read: {error.strerror}") from error
+
+
+def _parse(text: str, name: str) -> Any:
+    try:
+        return json.loads(text)
     except ValueError as error:
-        raise SemelError(f"{file} is no JSON: {error}", code="input_invalid") from error
+        raise Wrong(f"{name} is no JSON: {error}", code="input_invalid") from error
+
+
+def _respond(text: str | None) -> dict[str, Any]:
+    """Answers by name, of a file, or as they are: so the command to play a case again is whole."""
+    if text is None:
+        return {}
+    found = _parse(text, "--respond") if text.startswith("{") else _read(Path(text))
+    if not isinstance(found, dict):
+        raise Wrong("--respond has no answers by name", code="input_invalid")
+    return cast(dict[str, Any], found)
+
+
+def _look_for_room(file: Path | None) -> None:
+    """Before anything runs: a check may take minutes, and its report is to be kept."""
+    if file is None:
+        return
+    if not file.absolute().parent.is_dir():
+        raise Missing(f"there is no folder {file.parent} for {file.name}")
+    if file.is_dir():
+        raise Wrong(f"{file} is a folder", code="input_invalid")
+
+
+def _write(file: Path, text: str) -> bool:
+    try:
+        file.write_text(text)
+    except OSError as error:
+        print(f"error: {file} cannot be written: {error.strerror}", file=sys.stderr)
+        return False
+    return True

@@ -10,9 +10,13 @@ import urllib.request
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ._lives import Unready
+from ._lives import Unready, Wrong
+from ._target import Missing
 
 CONTROL = "/__double__"
+USAGE = 2
+# A double is on this machine: no proxy of the environment knows it.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class Wanted(NamedTuple):
@@ -47,6 +51,8 @@ class Double:
         self.variable = wanted.variable
         program = [sys.executable, "-m", "semel", "--json", "double"]
         is_script = wanted.mode.endswith(".json")
+        if is_script and not Path(wanted.mode).is_file():
+            raise Missing(f"there is no file {wanted.mode}")
         program += ["--script", wanted.mode] if is_script else [wanted.mode]
         words = scratch / f"{wanted.variable}.err"
         with words.open("wb") as stderr:
@@ -56,8 +62,12 @@ class Double:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
+            code = self._process.wait()
             self.close()
-            raise Unready(f"no double {wanted.variable}: {words.read_text()}", code="input_invalid")
+            # The command knows its modes and scripts, and says so by how it ends.
+            kind = Wrong if code == USAGE else Unready
+            said = _message(words.read_text())
+            raise kind(f"no double {wanted.variable}: {said}", code="input_invalid")
         self.address = str(json.loads(line)["url"])
 
     def reset(self) -> None:
@@ -100,7 +110,7 @@ class Double:
             method=method,
             headers={"content-type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with _DIRECT.open(request, timeout=10) as answer:
             text = answer.read()
         return dict(json.loads(text)) if text.strip().startswith(b"{") else {}
 
@@ -112,6 +122,14 @@ class Double:
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+def _message(words: str) -> str:
+    """What a command says that was told to say it as JSON, and does not always."""
+    try:
+        return str(json.loads(words)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return words.strip().removeprefix("error: ")
 
 
 def _sortable(at: str) -> str:

@@ -27,6 +27,10 @@ class Unready(SemelError):
     """The file cannot be imported, or a life could not be lived."""
 
 
+class Wrong(Unready):
+    """The line says what cannot be meant."""
+
+
 class Hangs(Unready):
     """A life went on for ever."""
 

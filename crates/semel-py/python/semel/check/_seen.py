@@ -56,6 +56,12 @@ def run_of(said: Said) -> Said:
     return told
 
 
+def one_result(runs: list[Said]) -> str | None:
+    """What undisturbed runs came to, where that is always the same: only then is it compared."""
+    results = {run.get("result") for run in runs}
+    return results.pop() if len(results) == 1 else None
+
+
 def is_strict(said: Said) -> bool:
     """Whether the run stays with its release for ever."""
     return any(run["id"] == said["run"] and run.get("strict") for run in said["look"]["runs"])

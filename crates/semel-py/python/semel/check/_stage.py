@@ -10,15 +10,20 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from .._errors import SemelError
 from ._double import Double, Request, Wanted
 from ._life import Life
-from ._lives import PATIENCE_SECONDS, End, Lives, Mode
+from ._lives import PATIENCE_SECONDS, End, Lives, Mode, Unready
 from ._target import Target
+
+T = TypeVar("T")
 
 KEY = "check"
 """What a run is started under where its key does not matter."""
+DONE = "done"
+ENDS = (DONE, "failed", "cancelled", "paused", "expired")
 FIRST_RELEASE, NEXT_RELEASE = "check-1", "check-2"
 
 Counting = Callable[[], Mapping[str, int]]
@@ -37,6 +42,15 @@ class Setting:
     counter: Counting | None = None
     respond: dict[str, Any] = field(default_factory=dict[str, Any])
     mode: Mode = "fast"
+    ends: str = DONE
+    """How the run is meant to end where nothing goes wrong."""
+    undisturbed_seconds: float = 0.0
+    """How long it takes where nothing goes wrong, once that is known."""
+
+    @property
+    def is_uncounted(self) -> bool:
+        """Whether nobody stands in for a destination, and nobody counts at one."""
+        return not self.doubles and self.counter is None
 
 
 def key_words(key: list[str]) -> list[str]:
@@ -81,8 +95,8 @@ class Stage:
         if counter is not None:
             reset: Any = getattr(counter, "reset", None)
             if callable(reset):
-                reset()
-            self._counted = dict(counter())
+                _ask(reset)
+            self._counted = dict(_ask(counter))
 
     def life(self, **options: Any) -> Life:
         """A life on the store of this case."""
@@ -125,7 +139,7 @@ class Stage:
             for route, counts in double.counts().items():
                 found[f"{name} {route}"] += counts["applied"]
         if self.setting.counter is not None:
-            for name, count in self.setting.counter().items():
+            for name, count in _ask(self.setting.counter).items():
                 found[name] += count - self._counted.get(name, 0)
         return {name: count for name, count in found.items() if count}
 
@@ -145,6 +159,17 @@ class Stage:
         for double in self.doubles.values():
             double.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _ask(function: Callable[[], T]) -> T:
+    """Asks code of the user's, whose errors are theirs to read."""
+    try:
+        return function()
+    except SemelError:
+        raise
+    except Exception as error:
+        words = f"the counter failed: {type(error).__name__}: {error}"
+        raise Unready(words, code="input_invalid") from error
 
 
 def _memory() -> str | None:

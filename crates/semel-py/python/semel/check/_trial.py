@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import json
 import queue
+import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NoReturn
 
 from .. import _native
 from ._cases import Case, play, told_by
 from ._lives import Unready
 from ._report import Report
-from ._seen import Said, effects_of, is_strict, requests_of, run_of, waits_of
-from ._stage import Setting, Stage
+from ._seen import Said, effects_of, is_strict, one_result, requests_of, run_of, waits_of
+from ._stage import DONE, Setting, Stage
 from ._target import Missing
 
 BASELINES = 2
 """How often it is run undisturbed: points that do not come every time depend on who is faster."""
 CASES_PER_STAGE = 12
+UNCOUNTED = "no destination is counted: sends go to the real addresses, again in each case"
 TRIES_MAX = 3
 """How often a case is played whose place was not reached."""
 
@@ -55,19 +58,24 @@ class Trial:
     jobs: int = 1
     only: str | None = None
     watch: Watch | None = None
-    note: str | None = None
-    """Why it went another way than it was told to."""
+    notes: list[str] = field(default_factory=list[str])
+    """What whoever reads the report has to know."""
 
     def run(self) -> Report:
         """Everything."""
         began = time.monotonic()
+        if self.setting.is_uncounted:
+            self._note(UNCOUNTED)
         stages = [Stage(self.setting)]
         try:
             lives = stages[0].lives
             if lives is not None and lives.reason is not None:
-                self.note = f"each life is a process of its own: {lives.reason}"
+                self._note(f"each life is a process of its own: {lives.reason}")
                 self.setting.mode = "process"
             baseline, sends = undisturbed(stages[0])
+            detail = baseline.pop("detail", None)
+            if baseline["state"] != DONE:
+                self._note(f"without any fault the run ends as {baseline['state']}: {detail}")
             text = json.dumps(baseline)
             cases, left_out = self._plan(text, baseline["is_strict"])
             while len(stages) < self._stages_for(cases):
@@ -80,7 +88,14 @@ class Trial:
         left_out += len(cases) - len(verdicts)
         name = self.setting.target.name or self.setting.target.file.stem
         ms = int((time.monotonic() - began) * 1000)
-        return Report(_native.check_report(name, text, json.dumps(verdicts), left_out, ms))
+        told = _native.check_report(name, text, json.dumps(verdicts), left_out, ms)
+        return Report(told, ends=(baseline["state"], detail), notes=self.notes)
+
+    def _note(self, words: str) -> None:
+        """Says it at once: whoever reads it may want to stop the check."""
+        self.notes.append(words)
+        sys.stderr.write(f"note: {words}\n")
+        sys.stderr.flush()
 
     def _stages_for(self, cases: list[Said]) -> int:
         """One more costs as much as some cases; and a counter is there once."""
@@ -159,9 +174,9 @@ class Work:
         case = Case(told, self._sends)
         observation = play(stage, case)
         for _ in range(TRIES_MAX - 1):
-            if not observation["is_met"]:
+            if observation is None or not observation["is_met"]:
                 observation = play(stage, case)
-        if not observation["is_met"] and is_by_the_clock(case):
+        if observation is None or (not observation["is_met"] and is_by_the_clock(case)):
             return  # left out: it proves nothing
         verdict = json.loads(
             _native.check_judge(
@@ -176,13 +191,16 @@ class Work:
 
 def undisturbed(stage: Stage) -> tuple[Said, list[tuple[str, int]]]:
     """The run without any fault; and for each of its requests the double, and its number there."""
+    began = time.monotonic()
     runs = [_baseline(stage) for _ in range(BASELINES)]
+    stage.setting.undisturbed_seconds = (time.monotonic() - began) / BASELINES
     # What is written together depends on who is faster, too: each name stands for itself.
     passed = [{which for names in _counted(run) for which, _ in names} for run, _ in runs]
     always = passed[0].intersection(*passed)
     baseline, sends = runs[-1]
     points = ([name for which, name in names if which in always] for names in _counted(baseline))
     baseline["points"] = [names for names in points if names and not is_renewal(names[0])]
+    baseline["result"] = one_result([run for run, _ in runs])
     return baseline, sends
 
 
@@ -216,6 +234,9 @@ def _baseline(stage: Stage) -> tuple[Said, list[tuple[str, int]]]:
         words = f"without any fault the run does not end: {run['state']}"
         waits = f", waits on {run['waits_on']}" if "waits_on" in run else ""
         raise Unready(f"{words}{waits}", code="input_invalid")
+    run = run_of(said)
+    if run["state"] != stage.setting.ends:
+        _refuse(run, stage.setting.ends)
     requests = stage.requests()
     baseline: Said = {
         "points": end.points,
@@ -227,6 +248,14 @@ def _baseline(stage: Stage) -> tuple[Said, list[tuple[str, int]]]:
         "objects": stage.objects(),
         "model_calls": stage.model_calls(),
         "is_strict": is_strict(said),
-        **{name: value for name, value in run_of(said).items() if name in ("state", "result")},
+        **{name: value for name, value in run.items() if name in ("state", "result", "detail")},
     }
     return baseline, [(one.double, one.number) for one in requests]
+
+
+def _refuse(run: Said, ends: str) -> NoReturn:
+    """A run that ends before its sends would pass every case, and show nothing."""
+    detail = f": {run['detail']}" if run.get("detail") else ""
+    words = f"without any fault the run ends as {run['state']} and not as {ends}{detail}"
+    hint = f'if it is meant to, say --ends {run["state"]}, or ends="{run["state"]}"'
+    raise Unready(f"{words}\n{hint}", code="input_invalid")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import socket
 import sys
@@ -20,6 +21,10 @@ from ._life import Life, become
 from ._target import Target, load_target, warm, why_not_forked
 
 LOOK_SECONDS = 0.002
+
+
+class Left(Exception):
+    """Whoever asked is gone."""
 
 
 class Nursery:
@@ -36,6 +41,8 @@ class Nursery:
         try:
             for line in self._lines:
                 self.say(self._answer(json.loads(line)))
+        except (Left, OSError):
+            pass
         finally:
             for pid in self._alive:
                 os.kill(pid, signal.SIGKILL)
@@ -78,7 +85,9 @@ class Nursery:
             if found:
                 self._alive.discard(pid)
                 return {"code": os.waitstatus_to_exitcode(status)}
-            time.sleep(LOOK_SECONDS)
+            # Nobody says anything before the answer: what can be read now is the end.
+            if select.select([self._wire], [], [], LOOK_SECONDS)[0]:
+                raise Left
         return {"late": True}
 
 

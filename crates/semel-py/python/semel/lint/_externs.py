@@ -84,6 +84,7 @@ def _outside(
         inputs,
         family=leaves.family,
         passes_key=leaves.passes_key,
+        address=_url(args) if leaves.family == "http" else "",
     )
     frame.emit(event)
     _check_idempotency(frame, fn, args)
@@ -132,6 +133,20 @@ def _address(args: Args) -> str:
             parts = (part for part in ast.walk(node) if isinstance(part, ast.Constant))
             found += [part.value for part in parts if isinstance(part.value, str)]
     return " ".join(found)
+
+
+def _url(args: Args) -> str:
+    """The address of a request, with `{}` for what is not literal."""
+    for value, node in (*args.positional[:2], *args.keyword.values()):
+        text = value.const if isinstance(value.const, str) else ""
+        if not text and isinstance(node, ast.JoinedStr):
+            literal = (
+                part.value if isinstance(part, ast.Constant) else "{}" for part in node.values
+            )
+            text = "".join(str(part) for part in literal)
+        if "/" in text:
+            return text
+    return ""
 
 
 def _statement(args: Args) -> str:

@@ -69,6 +69,8 @@ class Event:
     context: Context = "plain"
     is_stepped: bool = False
     label: str = ""
+    address: str = ""
+    """Of a request: what is literal of its address, and `{}` for what is not."""
 
 
 @dataclass

@@ -6,6 +6,7 @@ from ._declared import contract_of
 from ._frame import Event, World
 from ._roots import Root, excludes, place_of
 from ._values import Taint, Unknown, Value
+from ._writes import is_cache_read, is_cached, is_elsewhere
 
 _UNPROTECTED = ("workflow", "function", "read")
 _KNOWN_FAMILIES = ("http", "sdk", "sql")
@@ -73,6 +74,20 @@ def _decides(world: World, event: Event) -> list[Taint]:
     ]
 
 
+def _is_elsewhere(root: Root, looked: Taint, write: Event) -> bool:
+    """Whether what was looked at is surely not what is made: a health, before an alert."""
+    asked = [
+        one.address
+        for one in root.events
+        if one.kind == "read" and one.what == looked.source and _is_at(one, looked)
+    ]
+    return bool(asked) and all(is_elsewhere(one, write.address) for one in asked)
+
+
+def _is_at(event: Event, taint: Taint) -> bool:
+    return (event.module.shown, getattr(event.node, "lineno", 1)) == (taint.file, taint.line)
+
+
 def _check_then_act(world: World, root: Root, raw: list[Event]) -> set[int]:
     if root.kind == "effect":
         assert root.function.declared is not None
@@ -82,8 +97,11 @@ def _check_then_act(world: World, root: Root, raw: list[Event]) -> set[int]:
         return set()
     judged: set[int] = set()
     for event in raw:
-        looked = _decides(world, event)
-        if looked:
+        looked = [one for one in _decides(world, event) if not _is_elsewhere(root, one, event)]
+        if looked and is_cached(event.what) and all(is_cache_read(one.source) for one in looked):
+            # Two that both miss it put the same value there.
+            judged.add(id(event))
+        elif looked:
             judged.add(id(event))
             module, node = place_of(world, event)
             reason = (

@@ -85,6 +85,11 @@ _SQL_WRITE = re.compile(r"\s*(with\b.*\)\s*)?(insert|update|delete|merge|replace
 _SQL_READ = re.compile(r"\s*(with|select)\b", re.I)
 _SQL_BUILT = re.compile(r"sqlalchemy\.(\w+\.)*(?P<verb>insert|update|delete|select)\(\)")
 
+_CACHE = re.compile(r"(redis|aioredis|valkey|pymemcache|memcache|aiomcache)\b.*\.(set|setex)\Z")
+_CACHE_READ = re.compile(r"(redis|aioredis|valkey|pymemcache|memcache|aiomcache)\b.*\.\w+\Z")
+_HOST = re.compile(r"https?://(?P<host>[^/{}?#]+)(?=[/?#]|\Z)", re.I)
+_NO_THING = re.compile(r"v?\d+(\.\d+)*|api|rest")
+
 #: Verbs of a client that nobody knows. Only asked where something else points the same way.
 _MAYBE = re.compile(rf".*\.{_CHANGE}\w*\Z")
 
@@ -137,6 +142,36 @@ def _sql(path: str, statement: str) -> Outside | None:
 def is_built(path: str) -> bool:
     """Whether this is a statement that was built of parts, and no text."""
     return _SQL_BUILT.match(path) is not None
+
+
+def is_cached(path: str) -> bool:
+    """Whether this puts a value where whoever misses it puts the same one again."""
+    return _CACHE.match(path) is not None
+
+
+def is_cache_read(path: str) -> bool:
+    """Whether this asks where values are put that can be had again."""
+    return _CACHE_READ.match(path) is not None
+
+
+def is_elsewhere(read: str, write: str) -> bool:
+    """Whether two addresses are surely about different things: what is made at the one is not what
+    was looked for at the other."""
+    hosts = {match["host"] for match in (_HOST.match(read), _HOST.match(write)) if match}
+    if len(hosts) > 1:
+        return True
+    if _QUESTION.search(read):
+        # A search names what it looks for in its question.
+        return False
+    asked, made = _things(read), _things(write)
+    return bool(asked and made) and not asked & made
+
+
+def _things(address: str) -> set[str]:
+    """The things that an address names, in the singular."""
+    path = re.split(r"[?#]", _HOST.sub("", address))[0].lower()
+    words = (word for word in path.split("/") if word and not _NO_THING.fullmatch(word))
+    return {word.removesuffix("s") for word in words if "{}" not in word}
 
 
 def may_write(path: str) -> bool:
