@@ -127,9 +127,19 @@ pub struct Declaration {
     /// Members of its input that have a model's words in them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub model_words: Vec<String>,
+    /// Findings of the lint that its author has looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allowed: Vec<Allowed>,
     /// Of workflows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<Flow>,
+}
+
+/// A code of the lint that is allowed, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowed {
+    pub code: String,
+    pub reason: String,
 }
 
 /// The times that were declared. What is left out gets its default.

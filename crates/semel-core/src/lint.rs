@@ -65,7 +65,7 @@ const EMPTY_RECEIPT: Rule =
     warning("SML030", "empty-receipt", "return the id that the destination answered");
 
 /// Every rule over declarations.
-pub const RULES: [Rule; 12] = [
+pub const RULES: [Rule; 13] = [
     KEY_FROM_TIME,
     KEY_FROM_CHANCE,
     KEY_FROM_ATTEMPT,
@@ -78,7 +78,10 @@ pub const RULES: [Rule; 12] = [
     NATIVE_KEY_NOT_PASSED_ON,
     FINGERPRINT_NEEDED,
     EMPTY_RECEIPT,
+    ALLOWED_WITHOUT_REASON,
 ];
+
+const ALLOWED_WITHOUT_REASON: Rule = error("SML091", "allowed-without-reason", "say why");
 
 const fn error(code: &'static str, name: &'static str, better: &'static str) -> Rule {
     Rule { code, name, level: Level::Error, better }
@@ -160,6 +163,10 @@ fn about(one: &Declaration) -> Vec<Finding> {
     if let Some(name) = empty_receipt(one) {
         add(EMPTY_RECEIPT, format!("it returns `{name}`: a repeat learns nothing by it"), None);
     }
+    if one.allowed.iter().any(|allowed| allowed.reason.trim().is_empty()) {
+        add(ALLOWED_WITHOUT_REASON, "a finding is allowed, and nobody says why".to_owned(), None);
+    }
+    found.retain(|finding| !one.allowed.iter().any(|allowed| allowed.code == finding.code));
     found
 }
 

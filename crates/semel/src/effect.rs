@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use semel_core::contract::Declared;
+use semel_core::declare::Allowed;
 use semel_core::effect::Abort;
 use semel_core::effect::approve::Ask;
 use semel_core::fingerprint::Rule;
@@ -50,6 +51,7 @@ pub struct Effect<'a> {
     rate: Option<Rate>,
     place: Option<Place>,
     intent: Option<String>,
+    allowed: Vec<Allowed>,
     at: &'static Location<'static>,
 }
 
@@ -82,6 +84,7 @@ impl<'a> Effect<'a> {
             rate: None,
             place: None,
             intent: None,
+            allowed: Vec::new(),
             at: Location::caller(),
         }
     }
@@ -114,6 +117,12 @@ impl<'a> Effect<'a> {
     /// What the business wants by it, in a sentence: for `semel spec` and whoever reviews it.
     pub fn intent(mut self, intent: impl Into<String>) -> Self {
         self.intent = Some(intent.into());
+        self
+    }
+
+    /// Allows a finding of `semel lint`, such as `SML020`, and says why.
+    pub fn allow(mut self, code: &str, reason: &str) -> Self {
+        self.allowed.push(Allowed { code: code.to_owned(), reason: reason.to_owned() });
         self
     }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::declare::{ApprovalShape, KeyShape, ReceiptShape, Times};
+use crate::declare::{Allowed, ApprovalShape, KeyShape, ReceiptShape, Times};
 
 /// An effect that nothing is wrong with.
 fn good() -> Declaration {
@@ -124,4 +124,17 @@ fn every_rule_has_a_code_and_a_name_of_its_own() {
             assert!(rule.code != other.code && rule.name != other.name, "{rule:?} {other:?}");
         }
     }
+}
+
+#[test]
+fn what_is_allowed_with_a_reason_is_not_told() {
+    let shape = key(&["{?}"], &[], &[Sign::Time]);
+    let bad = Declaration { key: Some(shape), ..good() };
+    let allowing = |code: &str, reason: &str| {
+        let allowed = vec![Allowed { code: code.into(), reason: reason.into() }];
+        Declaration { allowed, ..bad.clone() }
+    };
+    check(&allowing("SML001", "one report for each minute"), &[]);
+    check(&allowing("SML002", "another thing"), &["key-from-time"]);
+    check(&allowing("SML001", " "), &["allowed-without-reason"]);
 }

@@ -60,6 +60,7 @@ impl Effect<'_> {
             file: Some(file),
             line: Some(line),
             intent: self.intent.clone(),
+            allowed: self.allowed.clone(),
             fingerprint: match &self.rule {
                 Rule::All => None,
                 Rule::Members(members) => Some(members.clone()),
