@@ -143,22 +143,17 @@ def test_req_s1_an_application_is_written_down_with_all_it_declares(app: Path) -
     assert flow["concurrency"].startswith("at most 5 runs at once; one run at a time for each")
 
 
-def test_the_store_of_the_application_is_named_and_not_opened(tmp_path: Path) -> None:
-    app = tmp_path / "app.py"
-    store = tmp_path / "users.db"
-    app.write_text(
-        APP.replace("sqlite:nowhere.db", f"sqlite:{store}").replace("import helpers", "")
-    )
+def test_the_store_of_the_application_is_named_and_not_opened(app: Path, tmp_path: Path) -> None:
+    app.write_text(APP.replace("sqlite:nowhere.db", f"sqlite:{tmp_path / 'users.db'}"))
     ended = spec(app, "--json")
     assert ended.returncode == 0, ended.stderr
     assert not list(tmp_path.glob("users.db*"))
     # Nobody listens there, and nobody needs to.
     app.write_text(APP.replace("sqlite:nowhere.db", "postgres://nobody@127.0.0.1:9/none"))
-    (tmp_path / "helpers.py").write_text(HELPERS)
     ended = spec(app, "--json")
     assert ended.returncode == 0, ended.stderr
-    effects = json.loads(ended.stdout)["effects"]
-    assert effects[0]["storage_location"].endswith("in its postgres store")
+    effects = {one["action"]: one for one in json.loads(ended.stdout)["effects"]}
+    assert effects["charge"]["storage_location"].endswith("in its postgres store")
 
 
 def test_req_s2_the_checklist_is_answered_from_the_code(app: Path) -> None:
