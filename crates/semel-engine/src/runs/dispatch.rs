@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
@@ -22,7 +21,7 @@ use super::port::Body;
 use crate::{Engine, Error, Inner, lock};
 
 /// How long a process that closes waits for its counts of repeats.
-const REPEATS_PATIENCE: Duration = Duration::from_secs(1);
+const REPEATS_PATIENCE_MS: u64 = 1_000;
 
 /// The code of a workflow, as a worker offers it.
 #[derive(Clone)]
@@ -254,7 +253,10 @@ impl Engine {
             () = self.store().clock().sleep_ms(patience_ms) => {}
         }
         // Counts that cannot be written now are lost, and lower bounds anyway: nobody waits.
-        let _ = tokio::time::timeout(REPEATS_PATIENCE, self.write_repeats()).await;
+        tokio::select! {
+            () = self.write_repeats() => {}
+            () = self.store().clock().sleep_ms(REPEATS_PATIENCE_MS) => {}
+        }
     }
 
     /// One look for runs that are due, as tests take it. Returns how many were taken up.
