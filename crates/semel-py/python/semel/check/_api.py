@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import json
-import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from ._lives import Mode
 from ._report import Report
 from ._stage import DONE, KEY, Counting, Setting, key_words
 from ._target import Target
-from ._trial import Budget, Trial, Watch
+from ._trial import Budget, Trial, Watch, usual_jobs
 
 Checked = Workflow[..., Any] | Effect[..., Any] | str
 """What is checked: itself, or as `"app.py:name"`."""
@@ -63,7 +62,7 @@ def check_workflow(
         ends=ends,
     )
     words = Budget() if budget is None else Budget.parse(str(budget))
-    jobs = jobs or min(os.cpu_count() or 1, 2)
+    jobs = jobs or usual_jobs()
     return Trial(setting, words, command or _again(setting, counter), jobs, only, watch).run()
 
 

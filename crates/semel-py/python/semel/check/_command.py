@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import signal
 import sys
@@ -18,10 +17,9 @@ from ._lives import Unready, Wrong
 from ._progress import Progress
 from ._stage import DONE, ENDS, KEY, Setting, key_words
 from ._target import Missing, Target
-from ._trial import Budget, Trial
+from ._trial import Budget, Trial, usual_jobs
 
 OK, FAILED, USAGE, NOT_FOUND, INTERRUPTED = 0, 1, 2, 3, 130
-JOBS_MAX = 8
 
 
 def check(arguments: list[str]) -> int:
@@ -100,7 +98,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--budget", metavar="60s|CASES", help="stop after this time, or try so many cases")
     add("--pairs", action="store_true", help="two deaths, too: at each point, and at each after it")
     add("--only", metavar="CASE", help="play one case, by its name")
-    add("--jobs", type=int, metavar="N", help="how many cases are played at once")
+    add(
+        "--jobs",
+        type=int,
+        metavar="N",
+        help="how many cases are played at once (two for each core)",
+    )
     add("--junit", type=Path, metavar="FILE", help="write the report for a build server")
     add("--json", action="store_true", help="print the report as JSON")
     add("--quiet", action="store_true", help="print the report alone, not each case")
@@ -126,7 +129,7 @@ def _trial(options: argparse.Namespace, parser: argparse.ArgumentParser) -> Tria
         ends=options.ends,
     )
     progress = Progress(sys.stderr, is_quiet=options.quiet or options.json)
-    jobs = options.jobs or min(os.cpu_count() or 1, JOBS_MAX)
+    jobs = options.jobs or usual_jobs()
     command = again(options)
     return Trial(setting, budget, command, jobs, options.only, progress.hear)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import sys
 import threading
@@ -27,8 +28,16 @@ UNCOUNTED = "no destination is counted: sends go to the real addresses, again in
 TRIES_MAX = 3
 """How often a case is played whose place was not reached."""
 
+JOBS_MAX = 8
+
 Watch = Callable[[int, int, Said], None]
 """Hears of each verdict: how many there are, of how many, and the verdict."""
+
+
+def usual_jobs() -> int:
+    """How many cases are played at once: twice as many as there are cores, for half of the time of
+    a case is waiting."""
+    return min(2 * (os.cpu_count() or 1), JOBS_MAX)
 
 
 @dataclass(frozen=True)
