@@ -137,6 +137,11 @@ fn exit_code(code: Code) -> u8 {
         | Code::StepRepeated
         | Code::ToolUndeclared
         | Code::ScheduleInvalid
+        | Code::KeyMissing
+        | Code::RequestInvalid
+        | Code::BodyTooLarge
+        | Code::MediaUnsupported
+        | Code::MethodNotAllowed
         | Code::StoreUrlInvalid => USAGE,
         Code::NotFound | Code::StoreMissing | Code::ReleaseUnknown => NOT_FOUND,
         Code::InputChanged
@@ -168,6 +173,9 @@ fn exit_code(code: Code) -> u8 {
         | Code::Undone
         | Code::ConcurrencyRejected
         | Code::NoQuarantine
+        | Code::Unauthenticated
+        | Code::Forbidden
+        | Code::HostRefused
         | Code::TransactionUnsupported => REFUSED,
         Code::InDoubt => IN_DOUBT,
         Code::InProgress
@@ -176,6 +184,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::TimedOut
         | Code::Held
         | Code::RateLimited
+        | Code::QuotaExceeded
+        | Code::Overloaded
         | Code::StoreBusy
         | Code::StoreUnavailable => TRY_LATER,
         Code::RunFailed
