@@ -1,11 +1,13 @@
 //! The command line.
 
+mod config;
 mod proof;
 mod releases;
 mod runs;
 mod schedules;
 mod spec;
 
+pub(crate) use config::{Config, ConfigShow};
 pub(crate) use proof::{Proof, ProofCommand, ProofVerify};
 pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
 pub(crate) use runs::{
@@ -40,6 +42,11 @@ pub(crate) struct Args {
     /// The namespace to work in
     #[arg(long, global = true, env = "SEMEL_NAMESPACE", default_value = "default")]
     pub(crate) namespace: String,
+
+    /// The file with settings; without it semel.toml in this folder, if there is one
+    // The variable SEMEL_CONFIG is read with the other settings.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 
     /// Print one JSON document instead of text
     #[arg(long, global = true)]
@@ -121,6 +128,9 @@ pub(crate) enum Command {
     /// Prints its address, and serves until its input is closed, it is told to end, or half an
     /// hour has passed. docs/double.md shows scripts, faults and the book.
     Double(crate::commands::double::Options),
+    /// See what is set and by whom
+    #[command(subcommand)]
+    Config(Config),
     /// Print completions for a shell
     Completions { shell: clap_complete::Shell },
     /// The CRM of the demo and the tests

@@ -65,6 +65,7 @@ pub enum Code {
     RateLimited,
     ReleaseUnknown,
     ScheduleInvalid,
+    ConfigInvalid,
     ChildFailed,
     NoQuarantine,
     StoreBusy,
@@ -82,7 +83,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 74] = [
+    pub const ALL: [Code; 75] = [
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -144,6 +145,7 @@ impl Code {
         Code::RateLimited,
         Code::ReleaseUnknown,
         Code::ScheduleInvalid,
+        Code::ConfigInvalid,
         Code::ChildFailed,
         Code::NoQuarantine,
         Code::StoreBusy,
@@ -224,6 +226,7 @@ impl Code {
             Code::RateLimited => "rate_limited",
             Code::ReleaseUnknown => "release_unknown",
             Code::ScheduleInvalid => "schedule_invalid",
+            Code::ConfigInvalid => "config_invalid",
             Code::ChildFailed => "child_failed",
             Code::NoQuarantine => "no_quarantine",
             Code::StoreBusy => "store_busy",
@@ -332,6 +335,7 @@ impl Code {
             Code::ConcurrencyRejected => "try again when the run that is under way has ended",
             Code::RateLimited => "wait and ask again: nothing was sent",
             Code::ReleaseUnknown => "see which releases there are with `semel releases ls`",
+            Code::ConfigInvalid => "correct the setting; `semel config show` lists all there are",
             Code::ScheduleInvalid => "write five cron fields and a time zone such as Europe/Rome",
             Code::ChildFailed => "see the child with `semel runs show`; its key is in the message",
             Code::NoQuarantine => "see which one is open with `semel quarantine show`",
