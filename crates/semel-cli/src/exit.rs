@@ -137,6 +137,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::StepRepeated
         | Code::ToolUndeclared
         | Code::ScheduleInvalid
+        | Code::KeyFileInvalid
+        | Code::SecretInvalid
         | Code::StoreUrlInvalid => USAGE,
         Code::NotFound | Code::StoreMissing | Code::ReleaseUnknown => NOT_FOUND,
         Code::InputChanged
@@ -168,6 +170,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::Undone
         | Code::ConcurrencyRejected
         | Code::NoQuarantine
+        | Code::SecretExposed
+        | Code::StoreNotEmpty
         | Code::TransactionUnsupported => REFUSED,
         Code::InDoubt => IN_DOUBT,
         Code::InProgress
@@ -195,6 +199,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::StoreFull
         | Code::StoreCorrupt
         | Code::StoreForeign
+        | Code::KeyMissing
+        | Code::BackupInvalid
         | Code::StoreNewer
         | Code::StoreOlder => FAILED,
         Code::SqliteTooOld | Code::Internal => OUR_FAULT,

@@ -11,6 +11,7 @@ pub mod canonical;
 pub mod derive;
 pub mod fingerprint;
 pub mod json;
+pub mod redact;
 pub mod seal;
 
 pub mod claim;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 use semel_core::effect::Quarantine;
 use semel_core::time::Wall;
 
@@ -18,7 +18,7 @@ use super::turnstile::Turnstile;
 use super::watch::Watcher;
 use super::writer::Writer;
 use super::{Shared, Sqlite, io_error, seals, side_folder, store_error};
-use crate::{Access, Clock, Return, StoreError, random_hex};
+use crate::{Access, Clock, Return, StoreError, Veil, random_hex};
 
 /// The format this Semel writes: the number of its newest migration.
 pub const FORMAT: i64 = 5;
@@ -41,11 +41,21 @@ const SQLITE_MIN: i32 = 3_051_003;
 impl Sqlite {
     /// Opens the store in a file.
     pub fn open(path: &Path, access: Access, clock: Clock) -> Result<Sqlite, StoreError> {
+        Sqlite::open_veiled(path, access, clock, Veil::default())
+    }
+
+    /// Opens the store in a file, with keys and secrets.
+    pub fn open_veiled(
+        path: &Path,
+        access: Access,
+        clock: Clock,
+        veil: Veil,
+    ) -> Result<Sqlite, StoreError> {
         check_library(rusqlite::version_number(), rusqlite::version())?;
         let path = resolve(path)?;
         match access {
-            Access::ReadWrite => open_to_write(&path, clock),
-            Access::ReadOnly => open_to_read(&path, clock),
+            Access::ReadWrite => open_to_write(&path, clock, veil),
+            Access::ReadOnly => open_to_read(&path, clock, veil),
         }
     }
 }
@@ -61,7 +71,7 @@ fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
     }
 }
 
-fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
+fn open_to_write(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreError> {
     let folder = side_folder(path);
     create_private(path, &folder)?;
     let turnstile = Turnstile::open(&folder)?;
@@ -75,11 +85,12 @@ fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
         let configured = configure(&connection).and_then(|()| seals::register(&connection));
         let configured = configured.and_then(|()| migrate(&mut connection, &clock));
         configured.map_err(|error| store_error(&error))?;
+        veil.check(&newest_texts(&connection)?)?;
         let (meta, mark) = reconcile(&mut connection, &mark_file, &clock)?;
         (connection, meta, mark)
     };
     let session = Session::open(path)?;
-    let shared = Arc::new(meta.shared(clock));
+    let shared = Arc::new(meta.shared(clock, veil));
     let open = || connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
     let checkpointer = Checkpointer::start(path, open()?)?;
     let reader = Reader::start(read_only(open()?)?, shared.clone())?;
@@ -98,7 +109,7 @@ fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     })
 }
 
-fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
+fn open_to_read(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreError> {
     if !path.is_file() {
         return Err(StoreError::Missing(path.display().to_string()));
     }
@@ -112,6 +123,7 @@ fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
         return Err(StoreError::Foreign(path.display().to_string()));
     }
     let connection = read_only(connection)?;
+    veil.check(&newest_texts(&connection)?)?;
     // The mark first: commits that come between the two reads must not look like lost ones.
     let mark = mark::peek(&side_folder(path));
     let mut meta = Meta::load(&connection).map_err(|error| store_error(&error))?;
@@ -120,7 +132,7 @@ fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     let foreseen = behind.map(|mark| meta.return_to(&mark, clock.read().wall_ms));
     let watching = connect()?;
     leave_untouched(&watching, true)?;
-    let shared = Arc::new(meta.shared(clock));
+    let shared = Arc::new(meta.shared(clock, veil));
     let watcher = Watcher::start(read_only(watching)?, shared.clone())?;
     Ok(Sqlite {
         path: path.to_owned(),
@@ -194,6 +206,33 @@ fn check_format(connection: &Connection) -> Result<i64, StoreError> {
         return Err(StoreError::Newer { found, known: FORMAT });
     }
     Ok(found)
+}
+
+/// The beginning of a text of each table that may be encrypted. The newest, where that is known:
+/// older ones may be of a time before the keys.
+const NEWEST_TEXTS: [(i64, &str); 4] = [
+    (1, "SELECT substr(record, 1, 200) FROM effects ORDER BY row DESC LIMIT 1"),
+    (2, "SELECT substr(record, 1, 200) FROM runs ORDER BY number DESC LIMIT 1"),
+    (2, "SELECT substr(entry, 1, 200) FROM journal ORDER BY rowid DESC LIMIT 1"),
+    (4, "SELECT substr(record, 1, 200) FROM cards LIMIT 1"),
+];
+
+fn newest_texts(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    let read = || {
+        let pragma = connection.pragma_query_value(None, "user_version", |row| row.get(0));
+        let format: i64 = pragma?;
+        let there = NEWEST_TEXTS.iter().filter(|(since, _)| *since <= format);
+        let texts = there.map(|(_, text)| {
+            connection.query_row(text, [], |row| row.get::<_, String>(0)).optional()
+        });
+        let texts: rusqlite::Result<Vec<Option<String>>> = texts.collect();
+        Ok(texts?.into_iter().flatten().collect())
+    };
+    // One that cannot be read is found by whoever reads it.
+    read().or_else(|error: rusqlite::Error| match store_error(&error) {
+        StoreError::Corrupt(_) => Ok(Vec::new()),
+        error => Err(error),
+    })
 }
 
 fn tables(connection: &Connection) -> rusqlite::Result<i64> {
@@ -276,9 +315,10 @@ impl Meta {
         Return { epoch: standing.epoch, opened, recovered, evidence, closed: None }
     }
 
-    fn shared(self, clock: Clock) -> Shared {
+    fn shared(self, clock: Clock, veil: Veil) -> Shared {
         Shared {
             clock,
+            veil,
             store_id: self.store_id,
             boot: self.boot,
             standing: RwLock::new(self.standing),
