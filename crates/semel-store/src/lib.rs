@@ -4,6 +4,7 @@
 //! committed: repeat the same batch), or failed. So the rules exist once, in `semel-core`, and no
 //! two stores can disagree on one.
 
+pub mod backup;
 mod cards;
 mod clock;
 mod error;

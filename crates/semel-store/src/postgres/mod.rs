@@ -6,6 +6,7 @@
 //! A server that went back in time opens a quarantine before anything is written to it.
 
 mod address;
+mod backup;
 mod cards;
 mod connect;
 mod covered;

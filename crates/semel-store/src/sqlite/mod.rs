@@ -8,6 +8,7 @@
 //! would drop the locks of ours.
 
 mod apply;
+mod backup;
 mod cards;
 mod checkpoint;
 mod mark;

@@ -172,7 +172,7 @@ pub(super) fn create_private_folder(folder: &Path) -> Result<(), StoreError> {
     made.map_err(|error| io_error(&format!("the folder {}", folder.display()), &error))
 }
 
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
     let connection = connection.map_err(|error| store_error(&error))?;
     // The turnstile orders the writers; this only rides out a checkpoint or a recovery.
@@ -181,19 +181,19 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     waits.map(|()| connection).map_err(|error| store_error(&error))
 }
 
-fn read_only(connection: Connection) -> Result<Connection, StoreError> {
+pub(super) fn read_only(connection: Connection) -> Result<Connection, StoreError> {
     let set = connection.pragma_update(None, "query_only", true);
     set.map(|()| connection).map_err(|error| store_error(&error))
 }
 
 /// Whether closing the last connection leaves the log as it is. SQLite would copy it into the file.
-fn leave_untouched(connection: &Connection, untouched: bool) -> Result<(), StoreError> {
+pub(super) fn leave_untouched(connection: &Connection, untouched: bool) -> Result<(), StoreError> {
     let set = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, untouched);
     set.map(|_| ()).map_err(|error| store_error(&error))
 }
 
 /// Looks before it touches: a newer or foreign file is left as it is.
-fn check_format(connection: &Connection) -> Result<i64, StoreError> {
+pub(super) fn check_format(connection: &Connection) -> Result<i64, StoreError> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let read = || Ok((pragma("user_version")?, pragma("application_id")?, tables(connection)?));
     let (found, application, tables) =
@@ -304,8 +304,13 @@ impl Meta {
                 mark.store_id, self.store_id
             ),
         };
+        self.go_back(mark.epoch, evidence, wall_ms)
+    }
+
+    /// A new epoch, in quarantine.
+    fn go_back(&mut self, epoch: u64, evidence: String, wall_ms: i64) -> Return {
         let standing = &mut self.standing;
-        standing.epoch = standing.epoch.max(mark.epoch) + 1;
+        standing.epoch = standing.epoch.max(epoch) + 1;
         let recovered = Wall(standing.wall_high.min(wall_ms));
         // One that is still open keeps its earlier point: its lost tail is still lost.
         let earlier = standing.quarantine.map(|quarantine| quarantine.recovered);
@@ -368,6 +373,26 @@ fn reconcile(
     let mark = Mark { store_id: meta.store_id.clone(), epoch, commits };
     mark_file.write(&mark)?;
     Ok((meta, mark))
+}
+
+/// Records in a file that nobody has opened yet that it went back, and brings it to our format.
+pub(super) fn went_back(
+    connection: &mut Connection,
+    clock: &Clock,
+    evidence: &str,
+) -> Result<(), StoreError> {
+    let record = |connection: &mut Connection| -> rusqlite::Result<()> {
+        seals::register(connection)?;
+        migrate(connection, clock)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut meta = Meta::load(&transaction)?;
+        let found = meta.go_back(0, evidence.to_owned(), clock.read().wall_ms);
+        standing::record(&transaction, &found)?;
+        meta.standing.commits += 1;
+        save(&transaction, &meta)?;
+        transaction.commit()
+    };
+    record(connection).map_err(|error| store_error(&error))
 }
 
 fn save(connection: &Connection, meta: &Meta) -> rusqlite::Result<()> {
