@@ -50,6 +50,12 @@ impl Failed {
         Failed { exit: OUR_FAULT, code: Some(Code::Internal), ..Failed::new(message) }
     }
 
+    /// A refusal of the command itself that has a page of its own.
+    pub(crate) fn coded(code: Code, message: impl Into<String>) -> Failed {
+        let failed = Failed { code: Some(code), exit: exit_code(code), ..Failed::new(message) };
+        failed.hint(code.hint())
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failed {
         self.hint = Some(hint.into());
         self
@@ -139,6 +145,12 @@ fn exit_code(code: Code) -> u8 {
         | Code::ScheduleInvalid
         | Code::KeyFileInvalid
         | Code::SecretInvalid
+        | Code::KeyMissing
+        | Code::RequestInvalid
+        | Code::BodyTooLarge
+        | Code::MediaUnsupported
+        | Code::MethodNotAllowed
+        | Code::ConfigInvalid
         | Code::StoreUrlInvalid => USAGE,
         Code::NotFound | Code::StoreMissing | Code::ReleaseUnknown => NOT_FOUND,
         Code::InputChanged
@@ -172,6 +184,9 @@ fn exit_code(code: Code) -> u8 {
         | Code::NoQuarantine
         | Code::SecretExposed
         | Code::StoreNotEmpty
+        | Code::Unauthenticated
+        | Code::Forbidden
+        | Code::HostRefused
         | Code::TransactionUnsupported => REFUSED,
         Code::InDoubt => IN_DOUBT,
         Code::InProgress
@@ -180,6 +195,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::TimedOut
         | Code::Held
         | Code::RateLimited
+        | Code::QuotaExceeded
+        | Code::Overloaded
         | Code::StoreBusy
         | Code::StoreUnavailable => TRY_LATER,
         Code::RunFailed
@@ -199,7 +216,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::StoreFull
         | Code::StoreCorrupt
         | Code::StoreForeign
-        | Code::KeyMissing
+        | Code::EncryptionKeyMissing
         | Code::BackupInvalid
         | Code::StoreNewer
         | Code::StoreOlder => FAILED,

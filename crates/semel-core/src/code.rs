@@ -65,8 +65,19 @@ pub enum Code {
     RateLimited,
     ReleaseUnknown,
     ScheduleInvalid,
+    ConfigInvalid,
     ChildFailed,
     NoQuarantine,
+    Unauthenticated,
+    Forbidden,
+    KeyMissing,
+    RequestInvalid,
+    BodyTooLarge,
+    MediaUnsupported,
+    MethodNotAllowed,
+    HostRefused,
+    QuotaExceeded,
+    Overloaded,
     StoreBusy,
     StoreFull,
     StoreUnavailable,
@@ -76,7 +87,7 @@ pub enum Code {
     StoreUrlInvalid,
     StoreMissing,
     StoreForeign,
-    KeyMissing,
+    EncryptionKeyMissing,
     KeyFileInvalid,
     SecretInvalid,
     SecretExposed,
@@ -88,7 +99,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 80] = [
+    pub const ALL: &[Code] = &[
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -150,8 +161,19 @@ impl Code {
         Code::RateLimited,
         Code::ReleaseUnknown,
         Code::ScheduleInvalid,
+        Code::ConfigInvalid,
         Code::ChildFailed,
         Code::NoQuarantine,
+        Code::Unauthenticated,
+        Code::Forbidden,
+        Code::KeyMissing,
+        Code::RequestInvalid,
+        Code::BodyTooLarge,
+        Code::MediaUnsupported,
+        Code::MethodNotAllowed,
+        Code::HostRefused,
+        Code::QuotaExceeded,
+        Code::Overloaded,
         Code::StoreBusy,
         Code::StoreFull,
         Code::StoreUnavailable,
@@ -161,7 +183,7 @@ impl Code {
         Code::StoreUrlInvalid,
         Code::StoreMissing,
         Code::StoreForeign,
-        Code::KeyMissing,
+        Code::EncryptionKeyMissing,
         Code::KeyFileInvalid,
         Code::SecretInvalid,
         Code::SecretExposed,
@@ -236,8 +258,19 @@ impl Code {
             Code::RateLimited => "rate_limited",
             Code::ReleaseUnknown => "release_unknown",
             Code::ScheduleInvalid => "schedule_invalid",
+            Code::ConfigInvalid => "config_invalid",
             Code::ChildFailed => "child_failed",
             Code::NoQuarantine => "no_quarantine",
+            Code::Unauthenticated => "unauthenticated",
+            Code::Forbidden => "forbidden",
+            Code::KeyMissing => "key_missing",
+            Code::RequestInvalid => "request_invalid",
+            Code::BodyTooLarge => "body_too_large",
+            Code::MediaUnsupported => "media_unsupported",
+            Code::MethodNotAllowed => "method_not_allowed",
+            Code::HostRefused => "host_refused",
+            Code::QuotaExceeded => "quota_exceeded",
+            Code::Overloaded => "overloaded",
             Code::StoreBusy => "store_busy",
             Code::StoreFull => "store_full",
             Code::StoreUnavailable => "store_unavailable",
@@ -247,7 +280,7 @@ impl Code {
             Code::StoreUrlInvalid => "store_url_invalid",
             Code::StoreMissing => "store_missing",
             Code::StoreForeign => "store_foreign",
-            Code::KeyMissing => "key_missing",
+            Code::EncryptionKeyMissing => "encryption_key_missing",
             Code::KeyFileInvalid => "key_file_invalid",
             Code::SecretInvalid => "secret_invalid",
             Code::SecretExposed => "secret_exposed",
@@ -260,13 +293,14 @@ impl Code {
 
     /// Reads a name back.
     pub fn parse(name: &str) -> Option<Code> {
-        Code::ALL.into_iter().find(|code| code.as_str() == name)
+        Code::ALL.iter().copied().find(|code| code.as_str() == name)
     }
 
     /// What to do next, in one sentence.
     pub fn hint(self) -> &'static str {
         self.hint_on_effects()
             .or_else(|| self.hint_on_runs())
+            .or_else(|| self.hint_on_requests())
             .unwrap_or_else(|| self.hint_on_store())
     }
 
@@ -350,9 +384,28 @@ impl Code {
             Code::ConcurrencyRejected => "try again when the run that is under way has ended",
             Code::RateLimited => "wait and ask again: nothing was sent",
             Code::ReleaseUnknown => "see which releases there are with `semel releases ls`",
+            Code::ConfigInvalid => "correct the setting; `semel config show` lists all there are",
             Code::ScheduleInvalid => "write five cron fields and a time zone such as Europe/Rome",
             Code::ChildFailed => "see the child with `semel runs show`; its key is in the message",
             Code::NoQuarantine => "see which one is open with `semel quarantine show`",
+            _ => return None,
+        })
+    }
+
+    fn hint_on_requests(self) -> Option<&'static str> {
+        Some(match self {
+            Code::Unauthenticated => {
+                "send `Authorization: Bearer TOKEN`; see `semel tokens create`"
+            }
+            Code::Forbidden => "use a token whose role may do this; see docs/server.md",
+            Code::KeyMissing => "name the intent by a key of business identifiers",
+            Code::RequestInvalid => "correct the request; the message names the member",
+            Code::BodyTooLarge => "send less: large values belong elsewhere, by reference",
+            Code::MediaUnsupported => "send JSON with `Content-Type: application/json`",
+            Code::MethodNotAllowed => "see /openapi.json for the methods of this path",
+            Code::HostRefused => "add the host name to `hosts` of the configuration",
+            Code::QuotaExceeded => "wait as long as Retry-After says; keys that exist still answer",
+            Code::Overloaded => "wait as long as Retry-After says, then repeat under the same key",
             _ => return None,
         })
     }
@@ -368,7 +421,7 @@ impl Code {
             Code::StoreUrlInvalid => "write the store as sqlite:path/to/file.db or postgres://…",
             Code::StoreMissing => "name another by --store, or create it with `semel migrate`",
             Code::StoreForeign => "name another file: this one is left as it is",
-            Code::KeyMissing => {
+            Code::EncryptionKeyMissing => {
                 "name the key file by SEMEL_KEY_FILE or --key-file; nothing was changed"
             }
             Code::KeyFileInvalid => {

@@ -71,7 +71,7 @@ impl StoreError {
             StoreError::UrlInvalid(_) => Code::StoreUrlInvalid,
             StoreError::Missing(_) => Code::StoreMissing,
             StoreError::Foreign(_) => Code::StoreForeign,
-            StoreError::KeyMissing(_) | StoreError::KeyDropped(_) => Code::KeyMissing,
+            StoreError::KeyMissing(_) | StoreError::KeyDropped(_) => Code::EncryptionKeyMissing,
             StoreError::KeyFileInvalid(_) => Code::KeyFileInvalid,
             StoreError::SecretInvalid(_) => Code::SecretInvalid,
             StoreError::SecretExposed(_) => Code::SecretExposed,
