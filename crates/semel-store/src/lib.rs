@@ -32,7 +32,7 @@ pub use upkeep::{
     RunAudit, Upkeep,
 };
 
-pub use veil::{Keyring, Veil, read_secrets};
+pub use veil::{KeyInfo, Keyring, Veil, read_secrets};
 
 use random::random_hex;
 use std::sync::Arc;

@@ -30,6 +30,15 @@ struct Key {
     bytes: Option<Bytes>,
 }
 
+/// What may be said of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    pub id: String,
+    /// `None`: for all that have none of their own.
+    pub namespace: Option<String>,
+    pub is_dropped: bool,
+}
+
 /// What texts of one namespace are written with.
 pub(super) struct Derived {
     pub(super) cipher: Bytes,
@@ -98,6 +107,16 @@ impl Keyring {
         let line = Zeroizing::new(format!("{name}: {}", STANDARD.encode(bytes.as_ref())));
         key(&line).map_err(StoreError::KeyFileInvalid)?;
         Ok(line)
+    }
+
+    /// What keys there are, in their order.
+    pub fn keys(&self) -> Vec<KeyInfo> {
+        let info = |key: &Key| KeyInfo {
+            id: key.id.clone(),
+            namespace: key.namespace.clone(),
+            is_dropped: key.bytes.is_none(),
+        };
+        self.keys.iter().map(info).collect()
     }
 
     /// The key that writes in a namespace: the first of its own, else the first for all.

@@ -18,7 +18,7 @@ use semel_core::redact::Redactor;
 use semel_core::run;
 
 pub(crate) use cipher::{Place, follows, key_id};
-pub use keys::Keyring;
+pub use keys::{KeyInfo, Keyring};
 pub use secrets::read as read_secrets;
 
 use crate::{Append, Batch, Card, Delivery, Row, RunRow, StoreError, Write, checksum};
@@ -31,6 +31,13 @@ const RUNS_MAX: usize = 65_536;
 #[derive(Clone, Default)]
 pub struct Veil {
     inner: Arc<Inner>,
+}
+
+/// Neither keys nor secrets are shown.
+impl std::fmt::Debug for Veil {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Veil").field("encrypts", &self.ring().is_some()).finish_non_exhaustive()
+    }
 }
 
 #[derive(Default)]
@@ -55,9 +62,10 @@ impl Veil {
         Ok(Veil::new(ring, redactor.unwrap_or_default()))
     }
 
-    /// As `SEMEL_KEY_FILE` and `SEMEL_SECRETS` say.
+    /// As `SEMEL_KEY_FILE` (in full `SEMEL_ENCRYPTION_KEY_FILE`) and `SEMEL_SECRETS` say.
     pub fn from_environment() -> Result<Veil, StoreError> {
-        let key_file = std::env::var_os("SEMEL_KEY_FILE");
+        let said = |name| std::env::var_os(name).filter(|text| !text.is_empty());
+        let key_file = said("SEMEL_ENCRYPTION_KEY_FILE").or_else(|| said("SEMEL_KEY_FILE"));
         let declared = std::env::var("SEMEL_SECRETS").ok();
         Veil::read(key_file.as_ref().map(Path::new), declared.as_deref())
     }
