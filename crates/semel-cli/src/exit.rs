@@ -143,6 +143,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::StepRepeated
         | Code::ToolUndeclared
         | Code::ScheduleInvalid
+        | Code::KeyFileInvalid
+        | Code::SecretInvalid
         | Code::KeyMissing
         | Code::RequestInvalid
         | Code::BodyTooLarge
@@ -180,6 +182,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::Undone
         | Code::ConcurrencyRejected
         | Code::NoQuarantine
+        | Code::SecretExposed
+        | Code::StoreNotEmpty
         | Code::Unauthenticated
         | Code::Forbidden
         | Code::HostRefused
@@ -212,6 +216,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::StoreFull
         | Code::StoreCorrupt
         | Code::StoreForeign
+        | Code::EncryptionKeyMissing
+        | Code::BackupInvalid
         | Code::StoreNewer
         | Code::StoreOlder => FAILED,
         Code::SqliteTooOld | Code::Internal => OUR_FAULT,

@@ -12,6 +12,7 @@ pub mod derive;
 pub mod fingerprint;
 pub mod idempotency;
 pub mod json;
+pub mod redact;
 pub mod seal;
 
 pub mod claim;

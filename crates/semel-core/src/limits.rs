@@ -127,5 +127,9 @@ pub const WALL_SLACK_MS: i64 = 1_000;
 pub const POLL_MS: u64 = 1_000;
 /// How long a due effect may wait for code before it is listed as unattended.
 pub const UNATTENDED_MS: u64 = 10_000;
+/// A secret that is looked for in texts: a shorter one would be found in words and numbers.
+pub const SECRET_BYTES_MIN: usize = 8;
+/// Declared secrets: each makes some thirty searches over every text that is written.
+pub const SECRETS_MAX: usize = 100;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;

@@ -111,6 +111,7 @@ impl Engine {
     }
 
     pub(crate) fn complete(&self, ask: &mut Begin) {
+        ask.input = self.redacted(std::mem::replace(&mut ask.input, Json::null()));
         if ask.attempt_id.is_empty() {
             ask.attempt_id = self.inner.chance.attempt_id();
         }
@@ -271,6 +272,7 @@ impl Engine {
 
     /// Settles on what the caller knows; a stale guard brings the truth.
     pub(crate) async fn settle_on(&self, known: &Effect, ask: &Settle) -> Result<Filed, Error> {
+        let ask = &*self.redacted_report(ask);
         let mut truth = None;
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let ground = self.store().ground();

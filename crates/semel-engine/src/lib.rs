@@ -21,6 +21,7 @@ mod outbox;
 mod proof;
 mod rates;
 mod recall;
+mod redact;
 mod repeats;
 mod runs;
 mod schedules;

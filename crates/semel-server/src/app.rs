@@ -63,7 +63,9 @@ impl App {
     /// Opens the store and starts the engine's job: the server sweeps, fires schedules and moves
     /// doubts for whoever has no process of their own.
     pub async fn open(settings: Settings) -> Result<Arc<App>, OpenError> {
-        let opened = Opened::open(&settings.store, Access::ReadWrite, Clock::Real).await?;
+        let veil = settings.veil.clone();
+        let opened =
+            Opened::open_veiled(&settings.store, Access::ReadWrite, Clock::Real, veil).await?;
         let engine = Engine::on(&opened, worker_name())?;
         engine.start();
         App::on(engine, opened, settings)

@@ -138,6 +138,7 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::ScheduleInvalid
         | Code::RequestInvalid
         | Code::ConfigInvalid
+        | Code::SecretExposed
         | Code::StepRepeated
         | Code::ToolUndeclared => StatusCode::BAD_REQUEST,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
@@ -201,6 +202,11 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::TransactionFailed
         | Code::StoreCorrupt
         | Code::StoreForeign
+        | Code::EncryptionKeyMissing
+        | Code::KeyFileInvalid
+        | Code::SecretInvalid
+        | Code::BackupInvalid
+        | Code::StoreNotEmpty
         | Code::StoreNewer
         | Code::StoreOlder
         | Code::StoreUrlInvalid

@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use semel_store::Veil;
+
 /// How a server runs.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -15,6 +17,8 @@ pub struct Settings {
     /// How links in messages begin, such as `https://semel.example.com`.
     pub public_url: Option<String>,
     pub limits: Limits,
+    /// The keys and the secrets of the store.
+    pub veil: Veil,
 }
 
 /// Certificate and key, as PEM files.
@@ -76,6 +80,7 @@ impl Settings {
             hosts: Vec::new(),
             public_url: None,
             limits: Limits::default(),
+            veil: Veil::default(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::memory::Memory;
 use crate::postgres::Postgres;
 use crate::sqlite::Sqlite;
-use crate::{Clock, Store, StoreError, Upkeep};
+use crate::{Clock, Store, StoreError, Upkeep, Veil};
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,17 +27,30 @@ pub enum Opened {
 
 impl Opened {
     /// Opens `memory:`, `sqlite:path/to/file.db` or `postgres://…`.
+    ///
+    /// Keys and secrets are those that the environment names.
     pub async fn open(url: &str, access: Access, clock: Clock) -> Result<Opened, StoreError> {
+        Opened::open_veiled(url, access, clock, Veil::from_environment()?).await
+    }
+
+    /// The same, with these keys and secrets.
+    pub async fn open_veiled(
+        url: &str,
+        access: Access,
+        clock: Clock,
+        veil: Veil,
+    ) -> Result<Opened, StoreError> {
         match url.split_once(':') {
             Some(("sqlite", path)) if !path.is_empty() => {
                 let path = path.strip_prefix("//").unwrap_or(path).to_owned();
-                let open = move || Sqlite::open(Path::new(&path), access, clock);
+                let open = move || Sqlite::open_veiled(Path::new(&path), access, clock, veil);
                 let opened = tokio::task::spawn_blocking(open).await;
                 let stopped = |error| StoreError::Unavailable(format!("opening: {error}"));
                 Ok(Opened::Sqlite(Arc::new(opened.map_err(stopped)??)))
             }
             Some(("postgres" | "postgresql", _)) => {
-                Ok(Opened::Postgres(Arc::new(Postgres::open(url, access, clock).await?)))
+                let opened = Postgres::open_veiled(url, access, clock, veil).await?;
+                Ok(Opened::Postgres(Arc::new(opened)))
             }
             Some(("memory", "")) => Ok(Opened::Memory(Arc::new(Memory::new(clock)))),
             Some(_) | None => {

@@ -4,7 +4,7 @@ use semel_core::code::Code;
 use semel_core::key::{Address, IntoKey, Namespace};
 use semel_core::record;
 use semel_engine::{Engine, Error, WeakEngine};
-use semel_store::{Access, Clock, Opened};
+use semel_store::{Access, Clock, Opened, Veil};
 
 use crate::observe::Watch;
 use crate::{
@@ -21,9 +21,15 @@ pub struct Semel {
 
 impl Semel {
     /// Opens the ledger at `sqlite:path/to/file.db`, creating it when it is not there; `memory:` is
-    /// one for tests, gone with the process.
+    /// one for tests, gone with the process. Payload is encrypted with the keys of the file that
+    /// `SEMEL_KEY_FILE` names, and secrets that `SEMEL_SECRETS` declares do not reach the store.
     pub async fn open(url: &str) -> Result<Semel, Error> {
-        let opened = Opened::open(url, Access::ReadWrite, Clock::Real).await?;
+        Semel::open_veiled(url, Veil::from_environment()?).await
+    }
+
+    /// The same, with keys and secrets that the program brings itself.
+    pub async fn open_veiled(url: &str, veil: Veil) -> Result<Semel, Error> {
+        let opened = Opened::open_veiled(url, Access::ReadWrite, Clock::Real, veil).await?;
         let engine = Engine::on(&opened, worker_name())?;
         engine.start();
         Ok(Semel::on(engine))

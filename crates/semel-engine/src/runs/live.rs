@@ -343,6 +343,7 @@ fn is_of_the_store(code: Code) -> bool {
             | Code::StoreOlder
             | Code::StoreMissing
             | Code::StoreForeign
+            | Code::EncryptionKeyMissing
     )
 }
 

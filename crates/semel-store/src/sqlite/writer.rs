@@ -14,7 +14,7 @@ use super::rows::Stored;
 use super::standing::{self, Closing, Standing};
 use super::turnstile::Turnstile;
 use super::{Shared, stop_if_the_disk_failed, store_error, transaction};
-use crate::{Batch, Closed, CommitError, StoreError};
+use crate::{Batch, Closed, CommitError, StoreError, Veil};
 
 type Answer = oneshot::Sender<Result<Applied, StoreError>>;
 
@@ -46,14 +46,14 @@ impl Writer {
     }
 
     /// Queues a batch and waits until it is durable.
-    pub(super) async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
+    pub(super) async fn commit(&self, batch: Batch, veil: &Veil) -> Result<(), CommitError> {
         let (answer, answered) = oneshot::channel();
         self.send(Job::Commit(batch, answer)).await?;
         // The thread ended without a word: nobody knows whether it had committed.
         match answered.await.map_err(|_| CommitError::Unknown)?? {
             Applied::Written | Applied::Already => Ok(()),
             Applied::Stale(rows) => {
-                let read = |row: Option<Stored>| row.map(|row| row.read()).transpose();
+                let read = |row: Option<Stored>| row.map(|row| row.read(veil)).transpose();
                 let current: Result<_, _> = rows.into_iter().map(read).collect();
                 Err(CommitError::Stale(current?))
             }
