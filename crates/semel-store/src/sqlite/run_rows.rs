@@ -45,6 +45,15 @@ pub(super) fn has_number(connection: &Connection, number: i64) -> rusqlite::Resu
     connection.prepare_cached("SELECT 1 FROM runs WHERE number = ?1")?.exists([number])
 }
 
+pub(super) fn namespace_of(
+    connection: &Connection,
+    number: i64,
+) -> Result<Option<String>, ReadError> {
+    let mut statement =
+        connection.prepare_cached("SELECT namespace FROM runs WHERE number = ?1")?;
+    Ok(statement.query_row([number], |row| row.get(0)).optional()?)
+}
+
 pub(super) fn uses_blob(
     connection: &Connection,
     namespace: &str,

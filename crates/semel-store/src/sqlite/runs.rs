@@ -51,6 +51,10 @@ impl Runs for Sqlite {
         self.read_runs(move |connection| run_rows::run(connection, &namespace, &id)).await
     }
 
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        self.read_runs(move |connection| run_rows::namespace_of(connection, run)).await
+    }
+
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
         self.read_runs(move |connection| run_rows::journal(connection, run, from, limit)).await
     }
