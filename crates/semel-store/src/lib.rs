@@ -11,8 +11,11 @@ mod model;
 mod opened;
 pub mod postgres;
 mod random;
+#[cfg(feature = "remote")]
+pub mod remote;
 mod runs;
 mod seals;
+mod server_time;
 pub mod sqlite;
 mod upkeep;
 
@@ -351,6 +354,9 @@ pub enum StoreError {
     Missing(String),
     #[error("{0} is another program's file, not a store of Semel")]
     Foreign(String),
+    /// Somebody who keeps the store for us says no, by a code of its own.
+    #[error("{1}")]
+    Refused(Code, String),
 }
 
 impl StoreError {
@@ -367,6 +373,7 @@ impl StoreError {
             StoreError::UrlInvalid(_) => Code::StoreUrlInvalid,
             StoreError::Missing(_) => Code::StoreMissing,
             StoreError::Foreign(_) => Code::StoreForeign,
+            StoreError::Refused(code, _) => *code,
         }
     }
 }

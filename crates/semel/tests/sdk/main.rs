@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/ledger.rs"]
+mod ledger;
 
 mod builder;
 mod classify;
