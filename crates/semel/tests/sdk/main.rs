@@ -8,10 +8,12 @@ mod ledger;
 mod builder;
 mod classify;
 mod concurrency;
+mod dead;
 mod handler;
 #[cfg(feature = "reqwest")]
 mod http;
 mod keys;
+mod namespaces;
 mod observe;
 mod outcome;
 mod receipts;
