@@ -1,11 +1,14 @@
 //! The command line.
 
+mod config;
 mod proof;
 mod releases;
 mod runs;
 mod schedules;
+mod server;
 mod spec;
 
+pub(crate) use config::{Config, ConfigShow};
 pub(crate) use proof::{Proof, ProofCommand, ProofVerify};
 pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
 pub(crate) use runs::{
@@ -13,6 +16,7 @@ pub(crate) use runs::{
     Signals,
 };
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
+pub(crate) use server::{Serve, TokenCreate, Tokens};
 pub(crate) use spec::{Lint, Spec, Suspects};
 
 use std::ffi::OsString;
@@ -40,6 +44,11 @@ pub(crate) struct Args {
     /// The namespace to work in
     #[arg(long, global = true, env = "SEMEL_NAMESPACE", default_value = "default")]
     pub(crate) namespace: String,
+
+    /// The file with settings; without it semel.toml in this folder, if there is one
+    // The variable SEMEL_CONFIG is read with the other settings.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
 
     /// Print one JSON document instead of text
     #[arg(long, global = true)]
@@ -70,6 +79,11 @@ pub(crate) enum Command {
     /// flags, and SEMEL_PYTHON names another interpreter.
     #[command(subcommand, subcommand_value_name = "FILE:WORKFLOW")]
     Check(Check),
+    /// Serve the HTTP API: for other languages, webhooks, reviewers and remote workers
+    Serve(Serve),
+    /// Say who may ask the server what
+    #[command(subcommand)]
+    Tokens(Tokens),
     /// Start runs, follow them, and decide about those that stand still
     #[command(subcommand)]
     Runs(Runs),
@@ -121,6 +135,9 @@ pub(crate) enum Command {
     /// Prints its address, and serves until its input is closed, it is told to end, or half an
     /// hour has passed. docs/double.md shows scripts, faults and the book.
     Double(crate::commands::double::Options),
+    /// See what is set and by whom
+    #[command(subcommand)]
+    Config(Config),
     /// Print completions for a shell
     Completions { shell: clap_complete::Shell },
     /// The CRM of the demo and the tests

@@ -65,6 +65,7 @@ pub enum Code {
     RateLimited,
     ReleaseUnknown,
     ScheduleInvalid,
+    ConfigInvalid,
     ChildFailed,
     NoQuarantine,
     Unauthenticated,
@@ -92,7 +93,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 84] = [
+    pub const ALL: &[Code] = &[
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -154,6 +155,7 @@ impl Code {
         Code::RateLimited,
         Code::ReleaseUnknown,
         Code::ScheduleInvalid,
+        Code::ConfigInvalid,
         Code::ChildFailed,
         Code::NoQuarantine,
         Code::Unauthenticated,
@@ -244,6 +246,7 @@ impl Code {
             Code::RateLimited => "rate_limited",
             Code::ReleaseUnknown => "release_unknown",
             Code::ScheduleInvalid => "schedule_invalid",
+            Code::ConfigInvalid => "config_invalid",
             Code::ChildFailed => "child_failed",
             Code::NoQuarantine => "no_quarantine",
             Code::Unauthenticated => "unauthenticated",
@@ -272,7 +275,7 @@ impl Code {
 
     /// Reads a name back.
     pub fn parse(name: &str) -> Option<Code> {
-        Code::ALL.into_iter().find(|code| code.as_str() == name)
+        Code::ALL.iter().copied().find(|code| code.as_str() == name)
     }
 
     /// What to do next, in one sentence.
@@ -363,6 +366,7 @@ impl Code {
             Code::ConcurrencyRejected => "try again when the run that is under way has ended",
             Code::RateLimited => "wait and ask again: nothing was sent",
             Code::ReleaseUnknown => "see which releases there are with `semel releases ls`",
+            Code::ConfigInvalid => "correct the setting; `semel config show` lists all there are",
             Code::ScheduleInvalid => "write five cron fields and a time zone such as Europe/Rome",
             Code::ChildFailed => "see the child with `semel runs show`; its key is in the message",
             Code::NoQuarantine => "see which one is open with `semel quarantine show`",

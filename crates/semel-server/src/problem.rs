@@ -137,6 +137,7 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::ContractNeedsLook
         | Code::ScheduleInvalid
         | Code::RequestInvalid
+        | Code::ConfigInvalid
         | Code::StepRepeated
         | Code::ToolUndeclared => StatusCode::BAD_REQUEST,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,
