@@ -36,8 +36,8 @@ pub(super) enum Heard {
 }
 
 impl Asking {
-    pub(super) fn new(address: ServerAddress, clock: Clock) -> Result<Asking, StoreError> {
-        let ground = ServerGround::new(&clock);
+    pub(super) fn new(address: ServerAddress, clock: &Clock) -> Result<Asking, StoreError> {
+        let ground = ServerGround::new(clock);
         Ok(Asking { client: Client::new(address)?, ground })
     }
 

@@ -53,7 +53,7 @@ impl Remote {
         clock: Clock,
     ) -> Result<Remote, StoreError> {
         let address = ServerAddress::parse(url, token)?;
-        let asking = Arc::new(Asking::new(address, clock)?);
+        let asking = Arc::new(Asking::new(address, &clock)?);
         let namespace = greet(&asking).await?;
         let groups = (access == Access::ReadWrite).then(|| Groups::start(&asking));
         let hints = Hints::start(asking.clone());
