@@ -5,6 +5,7 @@
 
 pub mod key;
 pub mod looks;
+pub mod reach;
 pub mod recipes;
 
 pub mod canonical;

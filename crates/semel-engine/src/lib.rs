@@ -115,9 +115,9 @@ impl Engine {
     /// An engine on a store that was opened by its address, with all that this kind of store can.
     pub fn on(opened: &Opened, worker: impl Into<String>) -> Result<Engine, Error> {
         match opened {
-            Opened::Memory(store) => Engine::new(store.clone(), worker),
             Opened::Sqlite(store) => Engine::on_sqlite(store.clone(), worker),
             Opened::Postgres(store) => Engine::on_postgres(store.clone(), worker),
+            other => Engine::new(other.store(), worker),
         }
     }
 
@@ -129,9 +129,9 @@ impl Engine {
         worker: impl Into<String>,
     ) -> Result<Engine, Error> {
         let own = match opened {
-            Opened::Memory(_) => Own::Nothing,
             Opened::Sqlite(sqlite) => Own::Sqlite(sqlite.clone()),
             Opened::Postgres(postgres) => Own::Postgres(postgres.clone()),
+            _ => Own::Nothing,
         };
         Engine::build(store, own, worker.into())
     }

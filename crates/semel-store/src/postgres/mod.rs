@@ -23,7 +23,6 @@ mod outbox;
 mod rows;
 mod run_rows;
 mod seals;
-mod time;
 mod transaction;
 mod upkeep;
 mod wanted;
@@ -53,8 +52,8 @@ use tokio::sync::{Semaphore, watch};
 use self::address::PgAddress;
 use self::connect::Door;
 use self::meta::{Meta, Reading};
-use self::time::ServerTime;
 use self::writer::Writer;
+use crate::server_time::ServerTime;
 use crate::{
     Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, Veil,
     random_hex,
