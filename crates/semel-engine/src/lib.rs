@@ -15,6 +15,8 @@ mod effects;
 mod error;
 mod flights;
 mod job;
+mod loops;
+pub mod measure;
 mod notify;
 mod outbox;
 mod proof;
@@ -23,6 +25,7 @@ mod recall;
 mod repeats;
 mod runs;
 mod schedules;
+mod trace;
 mod transaction;
 
 pub use approvals::Decided;
@@ -31,12 +34,14 @@ pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
 pub use job::Handler;
+pub use loops::{Loop, Pulse};
 pub use notify::Told;
 pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
     StepFault, StepFn, Undo, Work, callback_signal,
 };
 pub use schedules::{SchedulePage, Scheduled};
+pub use trace::{Traces, send_traces_by};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -88,6 +93,7 @@ struct Inner {
     dispatch: Arc<Dispatch>,
     releases: Known,
     repeats: Counting,
+    turns: loops::Turns,
     /// Whoever appends to an audit chain.
     audit_turn: tokio::sync::Mutex<()>,
 }
@@ -154,6 +160,7 @@ impl Engine {
             dispatch: Arc::default(),
             releases: Known::default(),
             repeats: Counting::default(),
+            turns: loops::Turns::default(),
             audit_turn: tokio::sync::Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })

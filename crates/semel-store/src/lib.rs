@@ -6,6 +6,7 @@
 
 mod cards;
 mod clock;
+pub mod measure;
 pub mod memory;
 mod model;
 mod opened;
@@ -25,7 +26,7 @@ pub use opened::{Access, Opened};
 pub use runs::{Append, Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs};
 pub use upkeep::{
     Audit, Belonging, Beside, CardAudit, Closed, Identity, Lost, LostRow, PartAudit, Return,
-    RunAudit, Upkeep,
+    RunAudit, Tally, Upkeep,
 };
 
 use random::random_hex;

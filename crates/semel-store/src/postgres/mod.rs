@@ -21,6 +21,7 @@ mod outbox;
 mod rows;
 mod run_rows;
 mod seals;
+mod tally;
 mod time;
 mod transaction;
 mod upkeep;
@@ -53,7 +54,7 @@ use self::meta::{Meta, Reading};
 use self::time::ServerTime;
 use self::writer::Writer;
 use crate::{
-    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError,
+    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, measure,
     random_hex,
 };
 
@@ -296,7 +297,7 @@ impl Store for Postgres {
     }
 
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
-        self.writer()?.commit(batch).await
+        measure::commit("postgres", self.writer()?.commit(batch)).await
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {
