@@ -144,6 +144,11 @@ fn exit_code(code: Code) -> u8 {
         | Code::ToolUndeclared
         | Code::ScheduleInvalid
         | Code::ConfigInvalid
+        | Code::KeyMissing
+        | Code::RequestInvalid
+        | Code::BodyTooLarge
+        | Code::MediaUnsupported
+        | Code::MethodNotAllowed
         | Code::StoreUrlInvalid => USAGE,
         Code::NotFound | Code::StoreMissing | Code::ReleaseUnknown => NOT_FOUND,
         Code::InputChanged
@@ -175,6 +180,9 @@ fn exit_code(code: Code) -> u8 {
         | Code::Undone
         | Code::ConcurrencyRejected
         | Code::NoQuarantine
+        | Code::Unauthenticated
+        | Code::Forbidden
+        | Code::HostRefused
         | Code::TransactionUnsupported => REFUSED,
         Code::InDoubt => IN_DOUBT,
         Code::InProgress
@@ -183,6 +191,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::TimedOut
         | Code::Held
         | Code::RateLimited
+        | Code::QuotaExceeded
+        | Code::Overloaded
         | Code::StoreBusy
         | Code::StoreUnavailable => TRY_LATER,
         Code::RunFailed

@@ -61,6 +61,8 @@ pub enum Verb {
     RemoveSchedule,
     Promote,
     CloseQuarantine,
+    CreateToken,
+    RevokeToken,
 }
 
 impl Verb {
@@ -86,6 +88,8 @@ impl Verb {
             Verb::RemoveSchedule => "remove_schedule",
             Verb::Promote => "promote",
             Verb::CloseQuarantine => "close_quarantine",
+            Verb::CreateToken => "create_token",
+            Verb::RevokeToken => "revoke_token",
         }
     }
 }

@@ -18,6 +18,7 @@ mod job;
 mod loops;
 pub mod measure;
 mod notify;
+mod once;
 mod outbox;
 mod proof;
 mod rates;
@@ -25,6 +26,7 @@ mod recall;
 mod repeats;
 mod runs;
 mod schedules;
+mod tokens;
 mod trace;
 mod transaction;
 
@@ -36,6 +38,7 @@ pub use error::Error;
 pub use job::Handler;
 pub use loops::{Loop, Pulse};
 pub use notify::Told;
+pub use once::Identity;
 pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
     StepFault, StepFn, Undo, Work, callback_signal,
@@ -61,6 +64,8 @@ use runs::{Dispatch, Known};
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
+    /// Names the decision that is taken with this handle.
+    identity: Option<Arc<Identity>>,
 }
 
 /// A handle that does not keep the engine alive.
@@ -72,7 +77,7 @@ pub struct WeakEngine {
 impl WeakEngine {
     /// The engine, if anybody still has it.
     pub fn upgrade(&self) -> Option<Engine> {
-        self.inner.upgrade().map(|inner| Engine { inner })
+        self.inner.upgrade().map(|inner| Engine { inner, identity: None })
     }
 }
 
@@ -163,7 +168,7 @@ impl Engine {
             turns: loops::Turns::default(),
             audit_turn: tokio::sync::Mutex::default(),
         };
-        Ok(Engine { inner: Arc::new(inner) })
+        Ok(Engine { inner: Arc::new(inner), identity: None })
     }
 
     /// A handle that does not keep the engine alive.
