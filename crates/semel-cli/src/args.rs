@@ -5,6 +5,7 @@ mod proof;
 mod releases;
 mod runs;
 mod schedules;
+mod server;
 mod spec;
 
 pub(crate) use config::{Config, ConfigShow};
@@ -15,6 +16,7 @@ pub(crate) use runs::{
     Signals,
 };
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
+pub(crate) use server::{Serve, TokenCreate, Tokens};
 pub(crate) use spec::{Lint, Spec, Suspects};
 
 use std::ffi::OsString;
@@ -77,6 +79,11 @@ pub(crate) enum Command {
     /// flags, and SEMEL_PYTHON names another interpreter.
     #[command(subcommand, subcommand_value_name = "FILE:WORKFLOW")]
     Check(Check),
+    /// Serve the HTTP API: for other languages, webhooks, reviewers and remote workers
+    Serve(Serve),
+    /// Say who may ask the server what
+    #[command(subcommand)]
+    Tokens(Tokens),
     /// Start runs, follow them, and decide about those that stand still
     #[command(subcommand)]
     Runs(Runs),

@@ -143,12 +143,12 @@ fn exit_code(code: Code) -> u8 {
         | Code::StepRepeated
         | Code::ToolUndeclared
         | Code::ScheduleInvalid
-        | Code::ConfigInvalid
         | Code::KeyMissing
         | Code::RequestInvalid
         | Code::BodyTooLarge
         | Code::MediaUnsupported
         | Code::MethodNotAllowed
+        | Code::ConfigInvalid
         | Code::StoreUrlInvalid => USAGE,
         Code::NotFound | Code::StoreMissing | Code::ReleaseUnknown => NOT_FOUND,
         Code::InputChanged

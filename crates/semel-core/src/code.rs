@@ -93,7 +93,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 85] = [
+    pub const ALL: &[Code] = &[
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -275,7 +275,7 @@ impl Code {
 
     /// Reads a name back.
     pub fn parse(name: &str) -> Option<Code> {
-        Code::ALL.into_iter().find(|code| code.as_str() == name)
+        Code::ALL.iter().copied().find(|code| code.as_str() == name)
     }
 
     /// What to do next, in one sentence.

@@ -136,8 +136,8 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::RetryBeyondRetention
         | Code::ContractNeedsLook
         | Code::ScheduleInvalid
-        | Code::ConfigInvalid
         | Code::RequestInvalid
+        | Code::ConfigInvalid
         | Code::StepRepeated
         | Code::ToolUndeclared => StatusCode::BAD_REQUEST,
         Code::Unauthenticated => StatusCode::UNAUTHORIZED,

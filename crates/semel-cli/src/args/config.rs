@@ -48,6 +48,7 @@ impl Args {
     pub(crate) fn settings(&self) -> Vec<(String, String)> {
         let mut said = match &self.command {
             Command::Config(Config::Show(options)) => options.flags.settings(),
+            Command::Serve(options) => options.flags.settings(),
             _ => Vec::new(),
         };
         for (key, is_named, value) in [

@@ -18,9 +18,11 @@ mod quarantine;
 mod releases;
 mod runs;
 mod schedules;
+mod serve;
 mod signals;
 mod spec;
 mod suspects;
+mod tokens;
 pub(crate) mod verify;
 
 pub(crate) use effects::print_effect;
@@ -52,6 +54,8 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &Printer) -> Resul
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }
+        Command::Serve(_) => serve::run(config, printer).await,
+        Command::Tokens(command) => tokens::run(&place, command, printer).await,
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Schedules(command) => schedules::run(&place, command, printer).await,
         Command::Signals(command) => signals::run(&place, command, printer).await,
