@@ -100,6 +100,10 @@ pub const REPEATS_SUBJECTS_MAX: usize = 1_024;
 /// After how long it is asked whether the subject of a count of repeats is still there.
 pub const REPEATS_MS: u64 = WINDOW_MS;
 
+/// A loop of the engine that got nowhere for this long hangs or is dead: each looks at least once a
+/// second, and health must tell within ten.
+pub const LOOP_SILENT_MS_MAX: u64 = 8_000;
+
 /// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
 pub const COMMIT_TRIES_MAX: usize = 64;
 /// How long work in memory waits for a store that is away, instead of being done again by somebody

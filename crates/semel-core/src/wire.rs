@@ -145,6 +145,9 @@ pub struct AttemptView {
     pub doubted_at: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub key_not_used: bool,
+    /// The span in which it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// The undo of an effect.
@@ -305,6 +308,7 @@ fn attempt_view(attempt: &Attempt, now: &Moment) -> AttemptView {
         reason: proof.or_else(|| attempt.doubt.as_ref().map(|doubt| doubt.reason.clone())),
         doubted_at: attempt.doubt.as_ref().map(|doubt| rfc3339(doubt.at)),
         key_not_used: attempt.doubt.as_ref().is_some_and(|doubt| doubt.key_not_used),
+        traceparent: attempt.traceparent.clone(),
     }
 }
 

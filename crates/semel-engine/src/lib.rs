@@ -15,6 +15,8 @@ mod effects;
 mod error;
 mod flights;
 mod job;
+mod loops;
+pub mod measure;
 mod notify;
 mod once;
 mod outbox;
@@ -26,6 +28,7 @@ mod repeats;
 mod runs;
 mod schedules;
 mod tokens;
+mod trace;
 mod transaction;
 
 pub use approvals::Decided;
@@ -34,6 +37,7 @@ pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
 pub use job::Handler;
+pub use loops::{Loop, Pulse};
 pub use notify::Told;
 pub use once::Identity;
 pub use runs::{
@@ -41,6 +45,7 @@ pub use runs::{
     StepFault, StepFn, Undo, Work, callback_signal,
 };
 pub use schedules::{SchedulePage, Scheduled};
+pub use trace::{Traces, send_traces_by};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -94,6 +99,7 @@ struct Inner {
     dispatch: Arc<Dispatch>,
     releases: Known,
     repeats: Counting,
+    turns: loops::Turns,
     /// Whoever appends to an audit chain.
     audit_turn: tokio::sync::Mutex<()>,
 }
@@ -160,6 +166,7 @@ impl Engine {
             dispatch: Arc::default(),
             releases: Known::default(),
             repeats: Counting::default(),
+            turns: loops::Turns::default(),
             audit_turn: tokio::sync::Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner), identity: None })

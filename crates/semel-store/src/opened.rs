@@ -96,6 +96,14 @@ impl Opened {
         Opened::open(url, Access::ReadWrite, Clock::Real).await.map(|_| from)
     }
 
+    /// Why nothing is written any more, where that is known without asking.
+    pub fn damage(&self) -> Option<StoreError> {
+        match self {
+            Opened::Sqlite(store) => store.damage(),
+            Opened::Memory(_) | Opened::Postgres(_) => None,
+        }
+    }
+
     /// As every store.
     pub fn store(&self) -> Arc<dyn Store> {
         match self {

@@ -23,6 +23,8 @@ mod outbox;
 mod rows;
 mod run_rows;
 mod seals;
+mod tally;
+mod time;
 mod transaction;
 mod upkeep;
 mod wanted;
@@ -56,6 +58,7 @@ use self::writer::Writer;
 use crate::server_time::ServerTime;
 use crate::{
     Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, Veil,
+    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, measure,
     random_hex,
 };
 
@@ -314,6 +317,7 @@ impl Store for Postgres {
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
         let writer = self.writer()?;
         writer.commit(self.cover(batch).await?).await
+        measure::commit("postgres", self.writer()?.commit(batch)).await
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {
