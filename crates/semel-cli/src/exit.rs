@@ -137,6 +137,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::StepRepeated
         | Code::ToolUndeclared
         | Code::ScheduleInvalid
+        | Code::TriggerInvalid
         | Code::StoreUrlInvalid => USAGE,
         Code::NotFound | Code::StoreMissing | Code::ReleaseUnknown => NOT_FOUND,
         Code::InputChanged
@@ -168,6 +169,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::Undone
         | Code::ConcurrencyRejected
         | Code::NoQuarantine
+        | Code::SignatureInvalid
         | Code::TransactionUnsupported => REFUSED,
         Code::InDoubt => IN_DOUBT,
         Code::InProgress

@@ -65,6 +65,8 @@ pub enum Code {
     RateLimited,
     ReleaseUnknown,
     ScheduleInvalid,
+    TriggerInvalid,
+    SignatureInvalid,
     ChildFailed,
     NoQuarantine,
     StoreBusy,
@@ -82,7 +84,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 74] = [
+    pub const ALL: [Code; 76] = [
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -144,6 +146,8 @@ impl Code {
         Code::RateLimited,
         Code::ReleaseUnknown,
         Code::ScheduleInvalid,
+        Code::TriggerInvalid,
+        Code::SignatureInvalid,
         Code::ChildFailed,
         Code::NoQuarantine,
         Code::StoreBusy,
@@ -224,6 +228,8 @@ impl Code {
             Code::RateLimited => "rate_limited",
             Code::ReleaseUnknown => "release_unknown",
             Code::ScheduleInvalid => "schedule_invalid",
+            Code::TriggerInvalid => "trigger_invalid",
+            Code::SignatureInvalid => "signature_invalid",
             Code::ChildFailed => "child_failed",
             Code::NoQuarantine => "no_quarantine",
             Code::StoreBusy => "store_busy",
@@ -333,6 +339,8 @@ impl Code {
             Code::RateLimited => "wait and ask again: nothing was sent",
             Code::ReleaseUnknown => "see which releases there are with `semel releases ls`",
             Code::ScheduleInvalid => "write five cron fields and a time zone such as Europe/Rome",
+            Code::TriggerInvalid => "correct what the message names; docs/webhooks.md has examples",
+            Code::SignatureInvalid => "see why with `semel triggers deliveries`",
             Code::ChildFailed => "see the child with `semel runs show`; its key is in the message",
             Code::NoQuarantine => "see which one is open with `semel quarantine show`",
             _ => return None,

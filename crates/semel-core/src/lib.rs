@@ -24,6 +24,7 @@ pub mod check;
 pub mod effect;
 pub mod entity;
 pub mod gate;
+pub mod hook;
 pub mod journal;
 pub mod notice;
 pub mod proof;
@@ -37,6 +38,7 @@ pub mod wire;
 pub mod wire_release;
 pub mod wire_run;
 pub mod wire_schedule;
+pub mod wire_trigger;
 
 pub mod declare;
 pub mod lint;

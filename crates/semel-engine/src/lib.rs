@@ -24,6 +24,7 @@ mod repeats;
 mod runs;
 mod schedules;
 mod transaction;
+mod triggers;
 
 pub use approvals::Decided;
 pub use audit::AuditPage;
@@ -37,6 +38,7 @@ pub use runs::{
     StepFault, StepFn, Undo, Work, callback_signal,
 };
 pub use schedules::{SchedulePage, Scheduled};
+pub use triggers::{TriggerPage, Triggered};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -51,6 +53,7 @@ use chance::Chance;
 use flights::Flights;
 use repeats::Counting;
 use runs::{Dispatch, Known};
+use triggers::Noted;
 
 /// The engine on one store, in this process. Cheap to clone.
 #[derive(Clone)]
@@ -88,6 +91,7 @@ struct Inner {
     dispatch: Arc<Dispatch>,
     releases: Known,
     repeats: Counting,
+    deliveries: Noted,
     /// Whoever appends to an audit chain.
     audit_turn: tokio::sync::Mutex<()>,
 }
@@ -154,6 +158,7 @@ impl Engine {
             dispatch: Arc::default(),
             releases: Known::default(),
             repeats: Counting::default(),
+            deliveries: Noted::default(),
             audit_turn: tokio::sync::Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner) })
