@@ -5,6 +5,7 @@ mod releases;
 mod runs;
 mod schedules;
 mod spec;
+mod triggers;
 
 pub(crate) use proof::{Proof, ProofCommand, ProofVerify};
 pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
@@ -14,6 +15,9 @@ pub(crate) use runs::{
 };
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
 pub(crate) use spec::{Lint, Spec, Suspects};
+pub(crate) use triggers::{
+    TriggerDeliveries, TriggerLs, TriggerPut, TriggerRemove, TriggerTest, Triggers,
+};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -82,6 +86,9 @@ pub(crate) enum Command {
     /// Start runs by the clock: one run per tick, for ever
     #[command(subcommand)]
     Schedules(Schedules),
+    /// Start runs by webhooks: one run per delivery, however often it is sent
+    #[command(subcommand)]
+    Triggers(Triggers),
     /// Look at effects and settle doubts
     #[command(subcommand)]
     Effects(Effects),

@@ -95,6 +95,15 @@ impl Failed {
         Failed::from(error).hint(hint)
     }
 
+    pub(crate) fn about_trigger(error: semel::Error) -> Failed {
+        let hint = match error.code() {
+            Code::NotFound => "check the name and the namespace with `semel triggers ls`",
+            Code::RetryBeyondRetention => "declare a longer `replay_window`",
+            code => code.hint(),
+        };
+        Failed::from(error).hint(hint)
+    }
+
     pub(crate) fn exit(&self) -> u8 {
         self.exit
     }

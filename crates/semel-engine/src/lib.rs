@@ -23,6 +23,7 @@ mod recall;
 mod repeats;
 mod runs;
 mod schedules;
+mod secrets;
 mod transaction;
 mod triggers;
 
@@ -38,6 +39,7 @@ pub use runs::{
     StepFault, StepFn, Undo, Work, callback_signal,
 };
 pub use schedules::{SchedulePage, Scheduled};
+pub use secrets::secrets_of;
 pub use triggers::{TriggerPage, Triggered};
 
 use std::collections::{HashMap, HashSet};

@@ -20,6 +20,7 @@ mod schedules;
 mod signals;
 mod spec;
 mod suspects;
+mod triggers;
 pub(crate) mod verify;
 
 pub(crate) use effects::print_effect;
@@ -52,6 +53,7 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         }
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Schedules(command) => schedules::run(&place, command, printer).await,
+        Command::Triggers(command) => triggers::run(&place, command, printer).await,
         Command::Signals(command) => signals::run(&place, command, printer).await,
         Command::Releases(command) => releases::run(&place, command, printer).await,
         Command::Effects(command) => run_effects(&place, command, printer).await,
