@@ -147,6 +147,11 @@ fn exit_code(code: Code) -> u8 {
         | Code::ToolUndeclared
         | Code::ScheduleInvalid
         | Code::TriggerInvalid
+        | Code::KeyMissing
+        | Code::RequestInvalid
+        | Code::BodyTooLarge
+        | Code::MediaUnsupported
+        | Code::MethodNotAllowed
         | Code::StoreUrlInvalid => USAGE,
         Code::NotFound | Code::StoreMissing | Code::ReleaseUnknown => NOT_FOUND,
         Code::InputChanged
@@ -179,6 +184,9 @@ fn exit_code(code: Code) -> u8 {
         | Code::ConcurrencyRejected
         | Code::NoQuarantine
         | Code::SignatureInvalid
+        | Code::Unauthenticated
+        | Code::Forbidden
+        | Code::HostRefused
         | Code::TransactionUnsupported => REFUSED,
         Code::InDoubt => IN_DOUBT,
         Code::InProgress
@@ -187,6 +195,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::TimedOut
         | Code::Held
         | Code::RateLimited
+        | Code::QuotaExceeded
+        | Code::Overloaded
         | Code::StoreBusy
         | Code::StoreUnavailable => TRY_LATER,
         Code::RunFailed

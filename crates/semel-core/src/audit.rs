@@ -63,6 +63,8 @@ pub enum Verb {
     RemoveTrigger,
     Promote,
     CloseQuarantine,
+    CreateToken,
+    RevokeToken,
 }
 
 impl Verb {
@@ -90,6 +92,8 @@ impl Verb {
             Verb::RemoveTrigger => "remove_trigger",
             Verb::Promote => "promote",
             Verb::CloseQuarantine => "close_quarantine",
+            Verb::CreateToken => "create_token",
+            Verb::RevokeToken => "revoke_token",
         }
     }
 }

@@ -69,6 +69,16 @@ pub enum Code {
     SignatureInvalid,
     ChildFailed,
     NoQuarantine,
+    Unauthenticated,
+    Forbidden,
+    KeyMissing,
+    RequestInvalid,
+    BodyTooLarge,
+    MediaUnsupported,
+    MethodNotAllowed,
+    HostRefused,
+    QuotaExceeded,
+    Overloaded,
     StoreBusy,
     StoreFull,
     StoreUnavailable,
@@ -84,7 +94,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 76] = [
+    pub const ALL: [Code; 86] = [
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -150,6 +160,16 @@ impl Code {
         Code::SignatureInvalid,
         Code::ChildFailed,
         Code::NoQuarantine,
+        Code::Unauthenticated,
+        Code::Forbidden,
+        Code::KeyMissing,
+        Code::RequestInvalid,
+        Code::BodyTooLarge,
+        Code::MediaUnsupported,
+        Code::MethodNotAllowed,
+        Code::HostRefused,
+        Code::QuotaExceeded,
+        Code::Overloaded,
         Code::StoreBusy,
         Code::StoreFull,
         Code::StoreUnavailable,
@@ -232,6 +252,16 @@ impl Code {
             Code::SignatureInvalid => "signature_invalid",
             Code::ChildFailed => "child_failed",
             Code::NoQuarantine => "no_quarantine",
+            Code::Unauthenticated => "unauthenticated",
+            Code::Forbidden => "forbidden",
+            Code::KeyMissing => "key_missing",
+            Code::RequestInvalid => "request_invalid",
+            Code::BodyTooLarge => "body_too_large",
+            Code::MediaUnsupported => "media_unsupported",
+            Code::MethodNotAllowed => "method_not_allowed",
+            Code::HostRefused => "host_refused",
+            Code::QuotaExceeded => "quota_exceeded",
+            Code::Overloaded => "overloaded",
             Code::StoreBusy => "store_busy",
             Code::StoreFull => "store_full",
             Code::StoreUnavailable => "store_unavailable",
@@ -255,6 +285,7 @@ impl Code {
     pub fn hint(self) -> &'static str {
         self.hint_on_effects()
             .or_else(|| self.hint_on_runs())
+            .or_else(|| self.hint_on_requests())
             .unwrap_or_else(|| self.hint_on_store())
     }
 
@@ -343,6 +374,24 @@ impl Code {
             Code::SignatureInvalid => "see why with `semel triggers deliveries`",
             Code::ChildFailed => "see the child with `semel runs show`; its key is in the message",
             Code::NoQuarantine => "see which one is open with `semel quarantine show`",
+            _ => return None,
+        })
+    }
+
+    fn hint_on_requests(self) -> Option<&'static str> {
+        Some(match self {
+            Code::Unauthenticated => {
+                "send `Authorization: Bearer TOKEN`; see `semel tokens create`"
+            }
+            Code::Forbidden => "use a token whose role may do this; see docs/server.md",
+            Code::KeyMissing => "name the intent by a key of business identifiers",
+            Code::RequestInvalid => "correct the request; the message names the member",
+            Code::BodyTooLarge => "send less: large values belong elsewhere, by reference",
+            Code::MediaUnsupported => "send JSON with `Content-Type: application/json`",
+            Code::MethodNotAllowed => "see /openapi.json for the methods of this path",
+            Code::HostRefused => "add the host name to `hosts` of the configuration",
+            Code::QuotaExceeded => "wait as long as Retry-After says; keys that exist still answer",
+            Code::Overloaded => "wait as long as Retry-After says, then repeat under the same key",
             _ => return None,
         })
     }

@@ -5,10 +5,12 @@
 
 use std::fmt::Write;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::key::{Address, Key, Namespace};
+use crate::key::{Action, Address, Key, Namespace};
 
 /// The id of one generation of an effect, which is also its default downstream key.
 ///
@@ -19,6 +21,35 @@ pub fn effect_id(address: &Address, generation: u32) -> Uuid {
     let names = [address.namespace.as_str(), address.action.as_str(), address.key.as_str()];
     uuid_over(b"semel effect", &names, generation)
 }
+
+/// The name under which one generation of an effect is shown and asked for: its id again, and all
+/// that is needed to find the row, so that no index of ids is kept.
+pub fn effect_ref(address: &Address, generation: u32) -> String {
+    let tag = effect_id(address, generation);
+    let mut bytes = tag.as_bytes()[..REF_TAG_BYTES].to_vec();
+    bytes.extend(generation.to_be_bytes());
+    bytes.extend(address.action.as_str().as_bytes());
+    bytes.push(0);
+    bytes.extend(address.key.as_str().as_bytes());
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Reads a name of [`effect_ref`] in a namespace. One of another namespace is as unknown as one
+/// that was never given.
+pub fn read_ref(namespace: &Namespace, text: &str) -> Option<(Address, u32)> {
+    let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
+    let (tag, rest) = bytes.split_at_checked(REF_TAG_BYTES)?;
+    let (generation, names) = rest.split_at_checked(4)?;
+    let generation = u32::from_be_bytes(generation.try_into().ok()?);
+    let (action, key) = std::str::from_utf8(names).ok()?.split_once('\0')?;
+    let (action, key) = (Action::new(action).ok()?, Key::parse(key).ok()?);
+    let address = Address { namespace: namespace.clone(), action, key };
+    let ours = effect_id(&address, generation);
+    (ours.as_bytes()[..REF_TAG_BYTES] == *tag).then_some((address, generation))
+}
+
+/// How much of the id stands in a name: enough that none is guessed right by chance.
+const REF_TAG_BYTES: usize = 8;
 
 /// The id of a run: the same event is the same run, on every host.
 ///

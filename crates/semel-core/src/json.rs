@@ -68,6 +68,22 @@ impl PartialEq for Json {
 
 impl Eq for Json {}
 
+/// Any JSON: nothing is said of it.
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Json {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Json".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        true.into()
+    }
+}
+
 /// The text is not JSON, does not fit the type, or is too large.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonInvalid(pub String);

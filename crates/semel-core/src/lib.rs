@@ -10,6 +10,7 @@ pub mod recipes;
 pub mod canonical;
 pub mod derive;
 pub mod fingerprint;
+pub mod idempotency;
 pub mod json;
 pub mod seal;
 
@@ -19,6 +20,7 @@ pub mod cron;
 pub mod retry;
 pub mod time;
 
+pub mod access;
 pub mod audit;
 pub mod check;
 pub mod effect;
@@ -35,6 +37,7 @@ pub mod run;
 pub mod schedule;
 pub mod verify;
 pub mod wire;
+pub mod wire_ask;
 pub mod wire_release;
 pub mod wire_run;
 pub mod wire_schedule;

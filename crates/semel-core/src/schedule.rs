@@ -66,6 +66,7 @@ pub struct Content {
 /// What becomes of ticks that nobody was there for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum CatchUp {
     /// None of them runs. A tick is missed when it is late by more than a minute.
     Skip,

@@ -159,7 +159,7 @@ pub fn effect_view(effect: &Effect, now: &Moment) -> EffectView {
         effect.failure().map(str::to_owned).or_else(silence).unwrap_or_default()
     });
     EffectView {
-        id: derive::effect_id(address, effect.generation).to_string(),
+        id: derive::effect_ref(address, effect.generation),
         namespace: address.namespace.as_str().to_owned(),
         action: address.action.as_str().to_owned(),
         key: address.key.as_str().to_owned(),

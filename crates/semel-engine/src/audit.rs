@@ -32,6 +32,7 @@ impl Engine {
     ) -> Result<(), Stopped> {
         let _turn = self.inner.audit_turn.lock().await;
         writes.push(self.audited(namespace, deed, at).await?);
+        writes.extend(self.identified(at));
         self.commit(Batch { writes: writes.into() }).await
     }
 

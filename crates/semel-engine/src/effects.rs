@@ -43,6 +43,13 @@ pub struct Armed {
     pub(crate) effect: Arc<Effect>,
 }
 
+impl Armed {
+    /// The name of the effect's generation, to ask for it by.
+    pub fn id(&self) -> String {
+        semel_core::derive::effect_ref(&self.effect.address, self.effect.generation)
+    }
+}
+
 /// What settling an attempt led to.
 #[derive(Clone, Debug)]
 pub struct Filed {

@@ -229,7 +229,7 @@ impl Engine {
     /// Removes what is past its retention, a bounded batch at a time. Returns how many rows.
     pub async fn sweep(&self) -> Result<usize, Error> {
         let mut swept = self.sweep_runs().await? + self.sweep_callbacks().await?;
-        swept += self.sweep_repeats().await?;
+        swept += self.sweep_repeats().await? + self.sweep_identities().await?;
         loop {
             let due = self.store().sweepable(limits::SWEEP_ROWS_MAX).await?;
             let changes = join_all(due.iter().map(|effect| self.sweep_one(effect))).await;
@@ -275,7 +275,7 @@ async fn turn_for_ever(inner: Weak<Inner>) {
     let mut turns: u64 = 0;
     let mut next_turn: Option<Steady> = None;
     while let Some(inner) = inner.upgrade() {
-        let engine = Engine { inner };
+        let engine = Engine { inner, identity: None };
         let now = engine.store().ground().now;
         let until = match next_turn {
             // Only room was made for more of what is due.

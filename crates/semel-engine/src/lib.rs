@@ -16,6 +16,7 @@ mod error;
 mod flights;
 mod job;
 mod notify;
+mod once;
 mod outbox;
 mod proof;
 mod rates;
@@ -24,6 +25,7 @@ mod repeats;
 mod runs;
 mod schedules;
 mod secrets;
+mod tokens;
 mod transaction;
 mod triggers;
 
@@ -34,6 +36,7 @@ pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
 pub use job::Handler;
 pub use notify::Told;
+pub use once::Identity;
 pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
     StepFault, StepFn, Undo, Work, callback_signal,
@@ -61,6 +64,8 @@ use triggers::Noted;
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
+    /// Names the decision that is taken with this handle.
+    identity: Option<Arc<Identity>>,
 }
 
 /// A handle that does not keep the engine alive.
@@ -72,7 +77,7 @@ pub struct WeakEngine {
 impl WeakEngine {
     /// The engine, if anybody still has it.
     pub fn upgrade(&self) -> Option<Engine> {
-        self.inner.upgrade().map(|inner| Engine { inner })
+        self.inner.upgrade().map(|inner| Engine { inner, identity: None })
     }
 }
 
@@ -163,7 +168,7 @@ impl Engine {
             deliveries: Noted::default(),
             audit_turn: tokio::sync::Mutex::default(),
         };
-        Ok(Engine { inner: Arc::new(inner) })
+        Ok(Engine { inner: Arc::new(inner), identity: None })
     }
 
     /// A handle that does not keep the engine alive.

@@ -27,7 +27,7 @@ pub(super) fn state(rows: &[Effect], read: &Read<'_>) -> EffectStatement {
     let mentions = mentions(&address.to_string(), read);
     let plan = newest.plan.as_ref();
     EffectStatement {
-        id: derive::effect_id(address, newest.generation).to_string(),
+        id: derive::effect_ref(address, newest.generation),
         action: address.action.as_str().to_owned(),
         key: address.key.as_str().to_owned(),
         derived: plan.and_then(|plan| plan.derived.clone()),

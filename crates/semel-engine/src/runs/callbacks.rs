@@ -108,12 +108,7 @@ impl Engine {
                     let due = self.store().ground().now.wall.plus(limits::CALLBACK_MS);
                     Write::Card(Card { version: card.version + 1, due: Some(due), ..card })
                 }
-                false => Write::DropCard {
-                    namespace: card.namespace,
-                    kind: card.kind,
-                    name: card.name,
-                    version: card.version,
-                },
+                false => crate::once::drop_card(card),
             };
             swept += usize::from(self.commit(write.into()).await.is_ok());
         }

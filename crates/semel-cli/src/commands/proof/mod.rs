@@ -12,11 +12,8 @@ use std::path::Path;
 
 use semel::Code;
 use semel_core::derive;
-use semel_core::key::Address;
-use semel_core::limits;
 use semel_core::proof::{self, Document, Evidence, Finding, Statement};
 use semel_engine::Engine;
-use semel_store::Query;
 
 use super::open::Place;
 use crate::args::{Proof, ProofCommand};
@@ -115,10 +112,11 @@ async fn gather(place: &Place, engine: &Engine, subject: &str) -> Result<Evidenc
     }
     match engine.evidence_of_run(&namespace, subject).await {
         Err(error) if error.code() == Code::NotFound => {
-            let Some(address) = find_by_id(place, engine, subject).await? else {
+            let Some((address, _)) = derive::read_ref(&namespace, subject) else {
                 return Err(about(error, subject));
             };
-            Ok(engine.evidence_of_effect(&address).await?)
+            let evidence = engine.evidence_of_effect(&address).await;
+            evidence.map_err(|error| about(error, subject))
         }
         other => Ok(other?),
     }
@@ -131,25 +129,6 @@ fn about(error: semel::Error, subject: &str) -> Failed {
     let text = format!("there is no effect and no run {subject}");
     let hint = "check it and the namespace with `semel effects ls` and `semel runs ls`";
     Failed::from(semel::Error::new(Code::NotFound, text)).hint(hint)
-}
-
-/// An id is a digest of names, so there is no way back from it: every effect is asked.
-async fn find_by_id(place: &Place, engine: &Engine, id: &str) -> Result<Option<Address>, Failed> {
-    let mut query = Query::all(place.namespace()?, limits::PAGE_ROWS_MAX);
-    loop {
-        let page = engine.list(&query).await?;
-        for effect in page.effects {
-            let ids = (0..=effect.generation).rev();
-            let mut ids = ids.map(|generation| derive::effect_id(&effect.address, generation));
-            if ids.any(|other| other.to_string() == id) {
-                return Ok(Some(effect.address));
-            }
-        }
-        query.after = page.next;
-        if page.next.is_none() {
-            return Ok(None);
-        }
-    }
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failed> {

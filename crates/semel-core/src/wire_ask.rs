@@ -1,0 +1,556 @@
+//! Requests: what the HTTP API takes, and how it becomes what the rules take.
+
+use serde::Deserialize;
+
+use crate::code::Code;
+use crate::contract::Declared;
+use crate::effect::{Begin, Person, Report, Resolution, Settle};
+use crate::fingerprint::Rule;
+use crate::json::Json;
+use crate::key::{Action, Address, Key, Namespace};
+use crate::limits;
+use crate::record::{Answer, Contract};
+use crate::schedule::{CatchUp, Content};
+use crate::time::parse_duration_ms;
+
+/// Why a request means nothing: a code and a sentence that names the member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskInvalid {
+    pub code: Code,
+    pub why: String,
+}
+
+fn invalid<T>(code: Code, why: impl Into<String>) -> Result<T, AskInvalid> {
+    Err(AskInvalid { code, why: why.into() })
+}
+
+/// A key: a text, or a list of texts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum KeyAsk {
+    Text(String),
+    Parts(Vec<String>),
+}
+
+impl KeyAsk {
+    pub fn key(&self) -> Result<Key, AskInvalid> {
+        let key = match self {
+            KeyAsk::Text(text) => Key::from_text(text),
+            KeyAsk::Parts(parts) => Key::from_parts(parts),
+        };
+        key.or_else(|error| invalid(Code::KeyInvalid, error.why))
+    }
+}
+
+/// A contract: its name, or an object with what must be said of it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum ContractAsk {
+    AtMostOnce,
+    Conditional,
+    Harmless,
+    /// The destination honours an idempotency key for `retention`.
+    NativeKey {
+        retention: String,
+    },
+    /// The destination can be asked; a request of ours may land for `settle` after its attempt.
+    Probe {
+        #[serde(default)]
+        settle: Option<String>,
+        /// Look before the first send, too.
+        #[serde(default)]
+        first: bool,
+    },
+}
+
+impl ContractAsk {
+    /// The contract, and the settle window where it is said with it.
+    fn read(&self) -> Result<(Contract, Option<u64>), AskInvalid> {
+        Ok(match self {
+            ContractAsk::AtMostOnce => (Contract::AtMostOnce, None),
+            ContractAsk::Conditional => (Contract::Conditional, None),
+            ContractAsk::Harmless => (Contract::Harmless, None),
+            ContractAsk::NativeKey { retention } => {
+                (Contract::NativeKey { retention_ms: duration("retention", retention)? }, None)
+            }
+            ContractAsk::Probe { settle, first } => {
+                let settle = settle.as_deref().map(|text| duration("settle", text));
+                (Contract::Probe { first: *first }, settle.transpose()?)
+            }
+        })
+    }
+}
+
+fn duration(member: &str, text: &str) -> Result<u64, AskInvalid> {
+    parse_duration_ms(text).or_else(|_| {
+        let why = format!("`{member}` is no duration; write 500ms, 1s, 15m, 24h or 7d");
+        invalid(Code::DurationInvalid, why)
+    })
+}
+
+/// `POST /v1/effects/begin`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct BeginAsk {
+    pub action: String,
+    /// The business key of the intent.
+    #[cfg_attr(feature = "schema", schemars(required))]
+    pub key: Option<KeyAsk>,
+    /// What would be sent: any JSON.
+    #[serde(default = "Json::null")]
+    pub input: Json,
+    #[serde(default)]
+    pub contract: Option<ContractAsk>,
+    /// The top-level members of `input` that count; all of them when left out.
+    #[serde(default)]
+    pub fingerprint: Option<Vec<String>>,
+    /// The key that the provider gets, where a team has its own.
+    #[serde(default)]
+    pub downstream_key: Option<String>,
+    #[serde(default)]
+    pub lease: Option<String>,
+    #[serde(default)]
+    pub deadline: Option<String>,
+    #[serde(default)]
+    pub settle: Option<String>,
+    /// For how long repeats get the receipt.
+    #[serde(default)]
+    pub window: Option<String>,
+    /// Random for each call: lets a caller whose answer was lost recognise its own attempt.
+    #[serde(default)]
+    pub attempt_id: Option<String>,
+    /// How long a caller that meets a pending effect waits for its receipt.
+    #[serde(default)]
+    pub hold: Option<String>,
+}
+
+impl BeginAsk {
+    /// The wish, in the caller's namespace.
+    pub fn begin(&self, namespace: &Namespace, worker: &str) -> Result<Begin, AskInvalid> {
+        let Some(key) = &self.key else {
+            return invalid(Code::KeyMissing, "`key` is missing");
+        };
+        let address = address(namespace, &self.action, key)?;
+        let contract = self.contract.as_ref().map(ContractAsk::read).transpose()?;
+        let time = |member: &str, text: &Option<String>| {
+            text.as_deref().map(|text| duration(member, text)).transpose()
+        };
+        let settle_ms = time("settle", &self.settle)?;
+        let declared = Declared {
+            contract: contract.map(|(contract, _)| contract),
+            lease_ms: time("lease", &self.lease)?,
+            deadline_ms: time("deadline", &self.deadline)?,
+            settle_ms: settle_ms.or(contract.and_then(|(_, settle)| settle)),
+            window_ms: time("window", &self.window)?,
+            attempts_max: None,
+        };
+        let attempt_id = self.attempt_id.clone().unwrap_or_default();
+        if attempt_id.len() > limits::KEY_BYTES_MAX || attempt_id.contains(char::is_control) {
+            return invalid(Code::RequestInvalid, "`attempt_id` is too long or not printable");
+        }
+        Ok(Begin {
+            address,
+            input: self.input.clone(),
+            rule: self.fingerprint.as_ref().map_or(Rule::All, Rule::members),
+            declared,
+            downstream_key: self.downstream_key.clone(),
+            attempt_id,
+            worker: worker.to_owned(),
+            session: None,
+            can_look: matches!(contract, Some((Contract::Probe { .. }, _))),
+            workflow: None,
+            run: None,
+            approval: None,
+            undoes: None,
+            derived: None,
+        })
+    }
+
+    /// How long to wait, at most so long as the server holds anybody.
+    pub fn hold_ms(&self, most: u64) -> Result<u64, AskInvalid> {
+        let asked = self.hold.as_deref().map(|text| duration("hold", text)).transpose()?;
+        Ok(asked.unwrap_or(limits::HOLD_MS).min(most))
+    }
+}
+
+fn address(namespace: &Namespace, action: &str, key: &KeyAsk) -> Result<Address, AskInvalid> {
+    let key = key.key()?;
+    let action = Action::new(action);
+    let action = action.or_else(|error| invalid(Code::NameInvalid, error.to_string()))?;
+    Ok(Address { namespace: namespace.clone(), action, key })
+}
+
+/// `POST /v1/effects/settle`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SettleAsk {
+    pub action: String,
+    #[cfg_attr(feature = "schema", schemars(required))]
+    pub key: Option<KeyAsk>,
+    pub fence: u64,
+    pub result: ResultAsk,
+}
+
+/// What became of an attempt: exactly one of `receipt`, `not_applied` and `unknown`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ResultAsk {
+    /// It happened; any JSON, `null` and `false` included. Of a look: it was found.
+    #[serde(default, deserialize_with = "present")]
+    pub receipt: Option<Json>,
+    /// Proof that nothing happened. Of a look: it is absent.
+    #[serde(default)]
+    pub not_applied: Option<bool>,
+    /// With `not_applied`: and nothing ever will under this key.
+    #[serde(default, rename = "final")]
+    pub last: bool,
+    /// Nobody knows.
+    #[serde(default)]
+    pub unknown: Option<bool>,
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// A member that is there, also as `null`.
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
+}
+
+impl SettleAsk {
+    pub fn address(&self, namespace: &Namespace) -> Result<Address, AskInvalid> {
+        let Some(key) = &self.key else {
+            return invalid(Code::KeyMissing, "`key` is missing");
+        };
+        address(namespace, &self.action, key)
+    }
+
+    pub fn settle(&self) -> Result<Settle, AskInvalid> {
+        Ok(Settle { fence: self.fence, report: self.result.report()?, retry_after_ms: None })
+    }
+}
+
+impl ResultAsk {
+    fn report(&self) -> Result<Report, AskInvalid> {
+        let reason = self.reason.clone().unwrap_or_default();
+        let is = |member: Option<bool>| member == Some(true);
+        if self.not_applied == Some(false) || self.unknown == Some(false) {
+            return invalid(Code::RequestInvalid, "`not_applied` and `unknown` are true or absent");
+        }
+        match (&self.receipt, is(self.not_applied), is(self.unknown)) {
+            (Some(receipt), false, false) if !self.last => Ok(Report::Receipt(receipt.clone())),
+            (None, true, false) => Ok(Report::NotApplied { reason, last: self.last }),
+            (None, false, true) if !self.last => {
+                Ok(Report::Unknown { reason, key_not_used: false })
+            }
+            _ => {
+                let why = "`result` has exactly one of `receipt`, `not_applied` and `unknown`";
+                invalid(Code::RequestInvalid, why)
+            }
+        }
+    }
+}
+
+/// `POST /v1/effects/renew`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RenewAsk {
+    pub action: String,
+    #[cfg_attr(feature = "schema", schemars(required))]
+    pub key: Option<KeyAsk>,
+    pub fence: u64,
+}
+
+impl RenewAsk {
+    pub fn address(&self, namespace: &Namespace) -> Result<Address, AskInvalid> {
+        let Some(key) = &self.key else {
+            return invalid(Code::KeyMissing, "`key` is missing");
+        };
+        address(namespace, &self.action, key)
+    }
+}
+
+/// `POST /v1/effects/{id}/resolve`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ResolveAsk {
+    pub decision: DecisionAsk,
+    /// With `done`: what repeats will get.
+    #[serde(default, deserialize_with = "present")]
+    pub receipt: Option<Json>,
+    pub reason: String,
+    /// The version that was looked at.
+    pub version: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum DecisionAsk {
+    Done,
+    Retry,
+    Failed,
+}
+
+impl ResolveAsk {
+    pub fn resolution(&self) -> Result<Resolution, AskInvalid> {
+        match (self.decision, &self.receipt) {
+            (DecisionAsk::Done, receipt) => {
+                Ok(Resolution::Done(receipt.clone().unwrap_or_else(Json::null)))
+            }
+            (DecisionAsk::Retry, None) => Ok(Resolution::Retry),
+            (DecisionAsk::Failed, None) => Ok(Resolution::Failed),
+            (DecisionAsk::Retry | DecisionAsk::Failed, Some(_)) => {
+                invalid(Code::RequestInvalid, "`receipt` goes with the decision `done` only")
+            }
+        }
+    }
+}
+
+/// `POST /v1/effects/{id}/supersede` and `/void`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DecideAsk {
+    pub reason: String,
+    pub version: u64,
+}
+
+/// A person by the credential: its label is the actor.
+pub fn person(actor: &str, reason: &str, version: u64) -> Person {
+    Person { actor: actor.to_owned(), reason: reason.to_owned(), version }
+}
+
+/// `POST /v1/gate`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GateAsk {
+    pub action: String,
+    pub key: Option<KeyAsk>,
+    #[serde(default = "Json::null")]
+    pub input: Json,
+    #[serde(default)]
+    pub contract: Option<ContractAsk>,
+    #[serde(default)]
+    pub fingerprint: Option<Vec<String>>,
+    /// How long the caller may take: afterwards it is in doubt.
+    #[serde(default)]
+    pub lease: Option<String>,
+}
+
+impl GateAsk {
+    /// The same as a begin. Whoever asks cannot renew, so the lease is as long as the deadline.
+    pub fn begin(&self) -> BeginAsk {
+        BeginAsk {
+            action: self.action.clone(),
+            key: self.key.clone(),
+            input: self.input.clone(),
+            contract: self.contract.clone(),
+            fingerprint: self.fingerprint.clone(),
+            downstream_key: None,
+            lease: Some(self.lease.clone().unwrap_or_else(|| "5m".to_owned())),
+            deadline: Some(self.lease.clone().unwrap_or_else(|| "5m".to_owned())),
+            settle: None,
+            window: None,
+            attempt_id: None,
+            hold: None,
+        }
+    }
+}
+
+/// `POST /v1/gate/{id}/done`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GateDoneAsk {
+    #[serde(default = "Json::null")]
+    pub receipt: Json,
+}
+
+/// `POST /v1/gate/{id}/failed`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct GateFailedAsk {
+    pub applied: AppliedAsk,
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
+/// Whether the outside world was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum AppliedAsk {
+    No,
+    Unknown,
+}
+
+impl GateFailedAsk {
+    pub fn report(&self) -> Report {
+        let reason = self.reason.clone().unwrap_or_default();
+        match self.applied {
+            AppliedAsk::No => Report::NotApplied { reason, last: false },
+            AppliedAsk::Unknown => Report::Unknown { reason, key_not_used: false },
+        }
+    }
+}
+
+/// `POST /v1/workflows/{name}/runs`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StartAsk {
+    #[serde(default = "Json::null")]
+    pub input: Json,
+    /// The release to start on; the live one when left out. A draft starts in the draft twin.
+    #[serde(default)]
+    pub release: Option<String>,
+    /// When it is ended by itself.
+    #[serde(default)]
+    pub deadline: Option<String>,
+}
+
+impl StartAsk {
+    pub fn deadline_ms(&self) -> Result<Option<u64>, AskInvalid> {
+        self.deadline.as_deref().map(|text| duration("deadline", text)).transpose()
+    }
+}
+
+/// `POST /v1/runs/{id}/cancel`, `/retry` and `/fail`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SteerAsk {
+    pub reason: String,
+}
+
+/// `POST /v1/runs/{id}/skip`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SkipAsk {
+    /// The step on which the run is paused.
+    pub step: String,
+    #[serde(default = "Json::null")]
+    pub value: Json,
+    pub reason: String,
+}
+
+/// `POST /v1/runs/{id}/move`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MoveAsk {
+    pub release: String,
+    pub reason: String,
+}
+
+/// `POST /v1/workflows/{name}/releases/promote` and `/roll_back`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PromoteAsk {
+    pub release: String,
+    pub reason: String,
+}
+
+/// `POST /v1/approvals/{id}`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct JudgeAsk {
+    pub decision: JudgementAsk,
+    /// The digest of the payload that the person saw.
+    pub digest: String,
+    /// Why; deny and return need one.
+    #[serde(default)]
+    pub note: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum JudgementAsk {
+    Approve,
+    Deny,
+    Return,
+}
+
+impl JudgementAsk {
+    pub fn answer(self) -> Answer {
+        match self {
+            JudgementAsk::Approve => Answer::Approved,
+            JudgementAsk::Deny => Answer::Denied,
+            JudgementAsk::Return => Answer::Returned,
+        }
+    }
+}
+
+/// `PUT /v1/schedules/{name}`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ScheduleAsk {
+    pub workflow: String,
+    #[serde(default = "Json::null")]
+    pub input: Json,
+    pub cron: String,
+    #[serde(default = "utc")]
+    pub zone: String,
+    #[serde(default = "skip")]
+    pub catch_up: CatchUp,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+fn skip() -> CatchUp {
+    CatchUp::Skip
+}
+
+impl ScheduleAsk {
+    pub fn content(self) -> Content {
+        Content {
+            workflow: self.workflow,
+            input: self.input,
+            cron: self.cron,
+            zone: self.zone,
+            catch_up: self.catch_up,
+            window_ms: limits::WINDOW_MS,
+        }
+    }
+}
+
+/// `POST /v1/tokens`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TokenAsk {
+    /// Whose it is: the actor of what is decided with it.
+    pub label: String,
+    pub role: crate::access::Role,
+    /// After how long it ends; without it, by revocation only.
+    #[serde(default)]
+    pub expires_in: Option<String>,
+}
+
+impl TokenAsk {
+    pub fn expires_ms(&self) -> Result<Option<u64>, AskInvalid> {
+        if self.label.is_empty() || self.label.len() > limits::NAME_BYTES_MAX {
+            return invalid(Code::RequestInvalid, "`label` has 1 to 100 bytes");
+        }
+        if self.label.contains(char::is_control) {
+            return invalid(Code::RequestInvalid, "`label` has a control character");
+        }
+        self.expires_in.as_deref().map(|text| duration("expires_in", text)).transpose()
+    }
+}

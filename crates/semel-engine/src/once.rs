@@ -1,0 +1,68 @@
+//! Decisions that have an identity of their own: repeated, they change nothing. The identity is a
+//! card, written in the commit that carries the decision out, so there is no moment between the two.
+
+use semel_core::code::Code;
+use semel_core::key::Namespace;
+use semel_core::limits;
+use semel_core::time::Wall;
+use semel_store::{Card, Write};
+
+use crate::{Engine, Error};
+
+/// The kind of card that an identity is.
+const KIND: &str = "once";
+
+/// Names one request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub namespace: Namespace,
+    /// A digest of what is decided and the caller's key.
+    pub name: String,
+    /// A digest of the request: the same identity with another one is refused.
+    pub request: String,
+}
+
+impl Engine {
+    /// The same engine, whose next decision is the one that this names.
+    pub fn once(&self, identity: Identity) -> Engine {
+        Engine { inner: self.inner.clone(), identity: Some(identity.into()) }
+    }
+
+    /// Whether this very request has decided before.
+    pub async fn decided_before(&self, identity: &Identity) -> Result<bool, Error> {
+        let Identity { namespace, name, request } = identity;
+        match self.store().card(namespace.as_str(), KIND, name).await? {
+            None => Ok(false),
+            Some(card) if card.record == *request => Ok(true),
+            Some(_) => Err(Error::new(Code::InputChanged, "the key was used with another request")),
+        }
+    }
+
+    /// The write that goes with the decision.
+    pub(crate) fn identified(&self, at: Wall) -> Option<Write> {
+        let identity = self.identity.as_ref()?;
+        Some(Write::Card(Card {
+            namespace: identity.namespace.as_str().to_owned(),
+            kind: KIND.to_owned(),
+            name: identity.name.clone(),
+            version: 1,
+            due: Some(at.plus(limits::WINDOW_MS)),
+            record: identity.request.clone(),
+        }))
+    }
+
+    /// Forgets identities whose window is over.
+    pub(crate) async fn sweep_identities(&self) -> Result<usize, Error> {
+        let mut swept = 0;
+        for card in self.store().due_cards(KIND, limits::SWEEP_ROWS_MAX).await? {
+            swept += usize::from(self.commit(drop_card(card).into()).await.is_ok());
+        }
+        Ok(swept)
+    }
+}
+
+/// Removes a card as it was read.
+pub(crate) fn drop_card(card: Card) -> Write {
+    let Card { namespace, kind, name, version, .. } = card;
+    Write::DropCard { namespace, kind, name, version }
+}

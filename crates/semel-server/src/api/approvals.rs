@@ -1,0 +1,86 @@
+//! What waits for a person's decision, and the decision.
+
+use semel_core::access::Permission;
+use semel_core::key::Action;
+use semel_core::record::Effect;
+use semel_core::time::Moment;
+use semel_core::wire::{effect_view, rfc3339};
+use semel_core::wire_ask::{JudgeAsk, person};
+use semel_store::Query;
+use serde_json::{Value, json};
+
+use super::effects::find;
+use crate::openapi::{Operation, PAGE, Parameter, text};
+use crate::problem::Problem;
+use crate::route::Access::Needs;
+use crate::route::{Call, Reply, Route};
+
+const FILTERS: [Parameter; 3] =
+    [Parameter { name: "action", what: "the kind of effect", schema: text }, PAGE[0], PAGE[1]];
+
+pub(super) fn routes() -> Vec<Route> {
+    let op = Operation::new;
+    vec![
+        Route::get(
+            "/v1/approvals",
+            Needs(Permission::Read),
+            op("list_approvals", "What waits for a person").query(&FILTERS),
+            list,
+        ),
+        Route::get(
+            "/v1/approvals/{id}",
+            Needs(Permission::Read),
+            op("show_approval", "What exactly would be sent, and what is asked"),
+            show,
+        ),
+        Route::post(
+            "/v1/approvals/{id}",
+            Needs(Permission::Approve),
+            op("decide_approval", "Approve, deny or return").takes::<JudgeAsk>(),
+            decide,
+        ),
+    ]
+}
+
+/// The effect as everybody sees it, with what would be sent.
+fn document(effect: &Effect, now: &Moment) -> Value {
+    let mut document = json!(effect_view(effect, now));
+    document["input"] = json!(effect.plan.as_ref().map(|plan| &plan.input));
+    document
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let action = call.query.get("action").map(|text| Action::new(text)).transpose()?;
+    let after = call.after()?;
+    let query = Query { action, after, ..Query::all(call.who.namespace.clone(), call.limit()?) };
+    let page = call.app.engine.held(&query).await?;
+    let now = call.app.engine.store().ground().now;
+    let items: Vec<_> = page.effects.iter().map(|effect| document(effect, &now)).collect();
+    Ok(Reply::ok(&json!({ "items": items, "next": page.next.map(|next| next.to_string()) })))
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    let effect = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    if effect.approval.is_none() {
+        return Err(Problem::not_found());
+    }
+    let now = call.app.engine.store().ground().now;
+    Ok(Reply::ok(&document(&effect, &now)))
+}
+
+async fn decide(call: Call) -> Result<Reply, Problem> {
+    let ask: JudgeAsk = call.ask()?;
+    let effect = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    let person = person(&call.who.actor, &ask.note, effect.version);
+    let answer = ask.decision.answer();
+    let decided = call.app.engine.judge(&effect.address, &person, answer, &ask.digest).await?;
+    let judgement = &decided.judgement;
+    let body = json!({
+        "answer": judgement.answer.as_str(),
+        "by": judgement.actor,
+        "at": rfc3339(judgement.at),
+        "note": judgement.note,
+        "is_new": decided.is_new,
+    });
+    Ok(Reply::ok(&body).replayed(!decided.is_new))
+}

@@ -1,0 +1,24 @@
+//! Callbacks: whoever holds the token answers once. The token is the credential.
+
+use serde_json::json;
+
+use super::steer::payload;
+use crate::openapi::Operation;
+use crate::problem::Problem;
+use crate::route::{Access, Call, Reply, Route};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![Route::post(
+        "/v1/callbacks/{token}",
+        Access::Open,
+        Operation::new("answer_callback", "Answer a callback: the body is the payload")
+            .takes_any_json(),
+        answer,
+    )]
+}
+
+async fn answer(call: Call) -> Result<Reply, Problem> {
+    let payload = payload(&call)?;
+    let signalled = call.app.engine.call_back(call.param("token"), payload).await?;
+    Ok(Reply::ok(&json!({ "repeated": signalled.repeated })).replayed(signalled.repeated))
+}

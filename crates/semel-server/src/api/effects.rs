@@ -1,0 +1,289 @@
+//! The ledger: begin, settle, renew, look up, decide.
+
+use semel_core::access::Permission;
+use semel_core::code::Code;
+use semel_core::derive;
+use semel_core::effect::{Abort, State};
+use semel_core::key::{Action, Address, Key, Namespace};
+use semel_core::proof;
+use semel_core::record::Effect;
+use semel_core::repeats::{Door, Subject};
+use semel_core::time::Moment;
+use semel_core::wire::{effect_view, rfc3339};
+use semel_core::wire_ask::{BeginAsk, DecideAsk, RenewAsk, ResolveAsk, SettleAsk, person};
+use semel_engine::{Answer, Armed};
+use semel_store::Query;
+use serde_json::{Value, json};
+
+use crate::app::App;
+use crate::openapi::{Operation, PAGE, Parameter, flag, text};
+use crate::problem::Problem;
+use crate::route::Access::Needs;
+use crate::route::{Call, Reply, Route, bad_query};
+use crate::turn::Turn;
+
+const FILTERS: [Parameter; 7] = [
+    Parameter { name: "action", what: "the kind of effect", schema: text },
+    Parameter { name: "key", what: "the business key, as views show it", schema: text },
+    Parameter { name: "state", what: "the state now", schema: state },
+    Parameter { name: "alarmed", what: "only those with an alarm", schema: flag },
+    Parameter { name: "draft", what: "look in the draft twin", schema: flag },
+    PAGE[0],
+    PAGE[1],
+];
+
+fn state() -> Value {
+    json!({ "type": "string", "enum": State::ALL.map(State::as_str) })
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, operate) = (Needs(Permission::Read), Needs(Permission::Operate));
+    let perform = Needs(Permission::Perform);
+    let op = Operation::new;
+    vec![
+        Route::post(
+            "/v1/effects/begin",
+            perform,
+            op("begin_effect", "Ask to perform an effect").takes::<BeginAsk>(),
+            begin,
+        ),
+        Route::post(
+            "/v1/effects/settle",
+            perform,
+            op("settle_effect", "Say what became of an attempt").takes::<SettleAsk>(),
+            settle,
+        ),
+        Route::post(
+            "/v1/effects/renew",
+            perform,
+            op("renew_effect", "Extend the lease of an attempt").takes::<RenewAsk>(),
+            renew,
+        ),
+        Route::get(
+            "/v1/effects",
+            read,
+            op("list_effects", "Look effects up, the newest first").query(&FILTERS),
+            list,
+        ),
+        Route::get(
+            "/v1/effects/{id}",
+            read,
+            op("show_effect", "One effect with its attempts"),
+            show,
+        ),
+        Route::get(
+            "/v1/effects/{id}/proof",
+            read,
+            op("prove_effect", "What is proven of an effect"),
+            prove,
+        ),
+        Route::post(
+            "/v1/effects/{id}/resolve",
+            operate,
+            op("resolve_effect", "Settle a doubt by a person's word").takes::<ResolveAsk>().keyed(),
+            resolve,
+        ),
+        Route::post(
+            "/v1/effects/{id}/supersede",
+            operate,
+            op("supersede_effect", "Do an intent again").takes::<DecideAsk>().keyed(),
+            supersede,
+        ),
+        Route::post(
+            "/v1/effects/{id}/void",
+            operate,
+            op("void_effect", "Cancel an effect before any send").takes::<DecideAsk>().keyed(),
+            void,
+        ),
+    ]
+}
+
+async fn begin(call: Call) -> Result<Reply, Problem> {
+    let ask: BeginAsk = call.ask()?;
+    let (address, answer) = begun(&call, &ask, call.app.settings.limits.hold_ms).await?;
+    if matches!(answer, Answer::Replay(_) | Answer::Undone(..) | Answer::Failed(_)) {
+        call.app.engine.note_repeat(Subject::Effect(address), Door::Http);
+    }
+    let now = call.app.engine.store().ground().now;
+    let is_replay = matches!(answer, Answer::Replay(_));
+    let body = match answer {
+        Answer::Attempt(armed) => armed_view("attempt", &armed, &now),
+        Answer::Probe(armed) => armed_view("probe", &armed, &now),
+        Answer::Replay(receipt) => json!({ "outcome": "replay", "receipt": receipt }),
+        Answer::Undone(receipt, undo) => {
+            json!({ "outcome": "undone", "receipt": receipt, "undo_receipt": undo })
+        }
+        Answer::Failed(reason) => json!({ "outcome": "failed", "reason": reason }),
+    };
+    Ok(Reply::ok(&body).replayed(is_replay))
+}
+
+/// Begins an effect for a caller, within its namespace's share of new keys.
+pub(super) async fn begun(
+    call: &Call,
+    ask: &BeginAsk,
+    hold_most_ms: u64,
+) -> Result<(Address, Answer), Problem> {
+    let begin = ask.begin(&call.who.namespace, &call.who.actor)?;
+    let hold_ms = ask.hold_ms(hold_most_ms)?;
+    let app = &call.app;
+    if app.admission.counts_new_keys() {
+        let is_new = app.engine.store().load(&begin.address).await?.is_none();
+        if is_new {
+            app.admission.new_key(&call.who.namespace)?;
+        }
+    }
+    let address = begin.address.clone();
+    Ok((address, app.engine.begin(begin, hold_ms).await?))
+}
+
+fn armed_view(outcome: &str, armed: &Armed, now: &Moment) -> Value {
+    let permit = &armed.permit;
+    let at = |point| rfc3339(now.wall.plus(now.until(point)));
+    json!({
+        "outcome": outcome,
+        "id": armed.id(),
+        "fence": permit.fence,
+        "attempt": permit.attempt,
+        "downstream_key": permit.downstream_key,
+        "input": permit.input,
+        "lease_until": at(permit.lease_until),
+        "lease_ms": now.until(permit.lease_until),
+        "deadline": at(permit.deadline),
+        "deadline_ms": now.until(permit.deadline),
+        "resumed": permit.resumed,
+    })
+}
+
+async fn settle(call: Call) -> Result<Reply, Problem> {
+    let ask: SettleAsk = call.ask()?;
+    let address = ask.address(&call.who.namespace)?;
+    let filed = call.app.engine.settle(&address, &ask.settle()?).await?;
+    Ok(Reply::ok(&json!({
+        "state": filed.state.as_str(),
+        "kept_as_evidence": filed.kept_as_evidence,
+        "version": filed.effect.version,
+    })))
+}
+
+async fn renew(call: Call) -> Result<Reply, Problem> {
+    let ask: RenewAsk = call.ask()?;
+    let address = ask.address(&call.who.namespace)?;
+    let engine = &call.app.engine;
+    let effect = engine.renew(&address, ask.fence, Abort::Possible).await?;
+    let now = engine.store().ground().now;
+    let held = effect.holder(&now).filter(|attempt| attempt.fence == ask.fence);
+    let held = held.ok_or_else(|| Problem::new(Code::StaleFence, "another attempt holds it"))?;
+    let lease_ms = now.until(held.lease_until);
+    let lease_until = rfc3339(now.wall.plus(lease_ms));
+    Ok(Reply::ok(&json!({ "lease_until": lease_until, "lease_ms": lease_ms })))
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let state = call
+        .query
+        .get("state")
+        .map(|text| State::parse(text).ok_or_else(|| bad_query("state", "a state of an effect")));
+    let action = call.query.get("action").map(|text| Action::new(text)).transpose()?;
+    let key = call.query.get("key").map(|text| read_key(text)).transpose()?;
+    let alarmed = match call.query.get("alarmed").map(String::as_str) {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(_) => return Err(bad_query("alarmed", "`true` or `false`")),
+    };
+    let query = Query {
+        action,
+        key,
+        state: state.transpose()?,
+        alarmed,
+        after: call.after()?,
+        ..Query::all(call.namespace()?, call.limit()?)
+    };
+    let engine = &call.app.engine;
+    let page = engine.list(&query).await?;
+    let now = engine.store().ground().now;
+    let items: Vec<_> = page.effects.iter().map(|effect| effect_view(effect, &now)).collect();
+    Ok(Reply::ok(&json!({ "items": items, "next": page.next.map(|next| next.to_string()) })))
+}
+
+/// A key as views show it; one that is not, such as `100%`, is taken as the text it is.
+fn read_key(text: &str) -> Result<Key, Problem> {
+    Ok(Key::parse(text).or_else(|_| Key::from_text(text))?)
+}
+
+/// The effect that an id names, in the caller's namespace or its draft twin.
+pub(super) async fn find(app: &App, namespace: &Namespace, id: &str) -> Result<Effect, Problem> {
+    let (address, generation) = read_id(namespace, id)?;
+    Ok(app.engine.generation(&address, generation).await?)
+}
+
+pub(super) fn read_id(namespace: &Namespace, id: &str) -> Result<(Address, u32), Problem> {
+    derive::read_ref(namespace, id)
+        .or_else(|| derive::read_ref(&namespace.draft(), id))
+        .ok_or_else(Problem::not_found)
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    let effect = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    Ok(viewed(&call.app, effect))
+}
+
+fn viewed(app: &App, effect: Effect) -> Reply {
+    let now = app.engine.store().ground().now;
+    Reply::ok(&effect_view(&app.engine.judged(effect, &now), &now))
+}
+
+async fn prove(call: Call) -> Result<Reply, Problem> {
+    let effect = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    call.app.engine.write_repeats().await;
+    let evidence = call.app.engine.evidence_of_effect(&effect.address).await?;
+    proved(&evidence)
+}
+
+/// Statement and evidence as one document, which `semel proof verify` checks without the store.
+pub(super) fn proved(evidence: &proof::Evidence) -> Result<Reply, Problem> {
+    let unreadable = |what| Problem::new(Code::StoreCorrupt, what);
+    let statement = proof::state(evidence).map_err(unreadable)?;
+    let text = proof::Document::new(&statement, evidence).text();
+    Ok(Reply::bytes(axum::http::StatusCode::OK, "application/json", text))
+}
+
+async fn resolve(call: Call) -> Result<Reply, Problem> {
+    let ask: ResolveAsk = call.ask()?;
+    let effect = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    let resolution = ask.resolution()?;
+    let person = person(&call.who.actor, &ask.reason, ask.version);
+    let mut turn = Turn::of(&call, "resolve").await?;
+    if let Some(engine) = turn.engine() {
+        turn.took(engine.resolve(&effect.address, &person, &resolution).await).await?;
+    }
+    newest(&call, &effect, &turn).await
+}
+
+async fn supersede(call: Call) -> Result<Reply, Problem> {
+    let ask: DecideAsk = call.ask()?;
+    let effect = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    let person = person(&call.who.actor, &ask.reason, ask.version);
+    let mut turn = Turn::of(&call, "supersede").await?;
+    if let Some(engine) = turn.engine() {
+        turn.took(engine.supersede(&effect.address, &person).await).await?;
+    }
+    newest(&call, &effect, &turn).await
+}
+
+async fn void(call: Call) -> Result<Reply, Problem> {
+    let ask: DecideAsk = call.ask()?;
+    let effect = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    let person = person(&call.who.actor, &ask.reason, ask.version);
+    let mut turn = Turn::of(&call, "void").await?;
+    if let Some(engine) = turn.engine() {
+        turn.took(engine.void(&effect.address, &person).await).await?;
+    }
+    newest(&call, &effect, &turn).await
+}
+
+/// The effect as it is now, in its newest generation.
+async fn newest(call: &Call, effect: &Effect, turn: &Turn) -> Result<Reply, Problem> {
+    let newest = call.app.engine.effect(&effect.address).await?;
+    Ok(viewed(&call.app, newest).replayed(turn.is_repeat))
+}

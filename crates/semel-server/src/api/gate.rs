@@ -1,0 +1,151 @@
+//! The ledger for no-code callers: flat JSON, one word, and 200 where the ledger has an answer,
+//! since their tools take anything else for a crash.
+
+use semel_core::access::Permission;
+use semel_core::code::Code;
+use semel_core::effect::{Report, Settle, State};
+use semel_core::key::Address;
+use semel_core::repeats::{Door, Subject};
+use semel_core::wire_ask::{ContractAsk, GateAsk, GateDoneAsk, GateFailedAsk};
+use semel_core::{derive, json::Json};
+use semel_engine::Answer;
+use serde_json::{Value, json};
+
+use super::effects::{begun, read_id};
+use crate::openapi::Operation;
+use crate::problem::Problem;
+use crate::route::Access::Needs;
+use crate::route::{Call, Reply, Route};
+
+pub(super) fn routes() -> Vec<Route> {
+    let perform = Needs(Permission::Perform);
+    let op = Operation::new;
+    vec![
+        Route::post(
+            "/v1/gate",
+            perform,
+            op("gate", "May I do it? go, done, wait, in_doubt or failed").takes::<GateAsk>(),
+            ask,
+        ),
+        Route::post(
+            "/v1/gate/{id}/done",
+            perform,
+            op("gate_done", "It is done").takes::<GateDoneAsk>(),
+            done,
+        ),
+        Route::post(
+            "/v1/gate/{id}/failed",
+            perform,
+            op("gate_failed", "It did not work").takes::<GateFailedAsk>(),
+            failed,
+        ),
+    ]
+}
+
+async fn ask(call: Call) -> Result<Reply, Problem> {
+    let ask: GateAsk = call.ask()?;
+    if matches!(ask.contract, Some(ContractAsk::Probe { .. })) {
+        let text = "`contract`: whoever asks at the gate cannot look; use /v1/effects/begin";
+        return Err(Problem::new(Code::RequestInvalid, text));
+    }
+    let begin = ask.begin();
+    let begin_of = begin.begin(&call.who.namespace, &call.who.actor)?;
+    let id = derive::effect_ref(&begin_of.address, 0);
+    let body = match begun(&call, &begin, call.app.settings.limits.hold_ms).await {
+        Ok((address, answer)) => decided(&call, &address, answer),
+        Err(problem) => refused(&id, problem)?,
+    };
+    Ok(Reply::ok(&body))
+}
+
+fn decided(call: &Call, address: &Address, answer: Answer) -> Value {
+    let repeated = || {
+        call.app.engine.note_repeat(Subject::Effect(address.clone()), Door::Gate);
+        derive::effect_ref(address, 0)
+    };
+    match answer {
+        Answer::Attempt(armed) | Answer::Probe(armed) => json!({
+            "decision": "go",
+            "id": format!("{}.{}", armed.id(), armed.permit.fence),
+            "downstream_key": armed.permit.downstream_key,
+        }),
+        Answer::Replay(receipt) => {
+            json!({ "decision": "done", "id": repeated(), "receipt": receipt })
+        }
+        Answer::Undone(receipt, undo) => json!({
+            "decision": "failed", "id": repeated(), "code": "undone",
+            "reason": "it was done, and taken back", "receipt": receipt, "undo_receipt": undo,
+        }),
+        Answer::Failed(reason) => {
+            json!({ "decision": "failed", "id": repeated(), "code": "effect_failed", "reason": reason })
+        }
+    }
+}
+
+/// What the ledger answers is a decision; what is wrong with the request is not.
+fn refused(id: &str, problem: Problem) -> Result<Value, Problem> {
+    let decision = match problem.code {
+        Code::InProgress | Code::Held => "wait",
+        Code::InDoubt | Code::ContractChanged => "in_doubt",
+        Code::InputChanged
+        | Code::Expired
+        | Code::AttemptsExhausted
+        | Code::ApprovalDenied
+        | Code::ApprovalReturned
+        | Code::ApprovalExpired => "failed",
+        _ => return Err(problem),
+    };
+    let (code, reason) = (problem.code.as_str(), problem.detail);
+    let mut body = json!({ "decision": decision, "id": id, "code": code, "reason": reason });
+    if let Some(ms) = problem.retry_after_ms {
+        body["retry_after_ms"] = json!(ms);
+    }
+    Ok(body)
+}
+
+async fn done(call: Call) -> Result<Reply, Problem> {
+    let ask: GateDoneAsk = call.ask()?;
+    settle(call, Report::Receipt(ask.receipt)).await
+}
+
+async fn failed(call: Call) -> Result<Reply, Problem> {
+    let ask: GateFailedAsk = call.ask()?;
+    settle(call, ask.report()).await
+}
+
+async fn settle(call: Call, report: Report) -> Result<Reply, Problem> {
+    let id = call.param("id");
+    let (effect, fence) = id.rsplit_once('.').ok_or_else(Problem::not_found)?;
+    let fence = fence.parse().map_err(|_| Problem::not_found())?;
+    let (address, _) = read_id(&call.who.namespace, effect)?;
+    let ask = Settle { fence, report, retry_after_ms: None };
+    let settled = call.app.engine.settle(&address, &ask).await;
+    let filed = match settled {
+        Ok(filed) => filed,
+        Err(error) if error.code() == Code::StaleFence => {
+            let body = refused_late(&call, &address, effect).await?;
+            return Ok(Reply::ok(&body));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let receipt = filed.effect.receipt().cloned();
+    Ok(Reply::ok(&state_of(effect, filed.state, receipt)))
+}
+
+/// Whoever is late is told how it stands: its word changed nothing.
+async fn refused_late(call: &Call, address: &Address, id: &str) -> Result<Value, Problem> {
+    let engine = &call.app.engine;
+    let effect = engine.effect(address).await?;
+    let now = engine.store().ground().now;
+    let effect = engine.judged(effect, &now);
+    Ok(state_of(id, effect.state(&now), effect.receipt().cloned()))
+}
+
+fn state_of(id: &str, state: State, receipt: Option<Json>) -> Value {
+    match state {
+        State::Done => json!({ "decision": "done", "id": id, "receipt": receipt }),
+        State::Failed | State::Expired => json!({ "decision": "failed", "id": id }),
+        State::InDoubt => json!({ "decision": "in_doubt", "id": id }),
+        State::Planned | State::Pending | State::Void => json!({ "decision": "wait", "id": id }),
+    }
+}

@@ -1,0 +1,232 @@
+//! Runs: start, look, follow.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use semel_core::access::Permission;
+use semel_core::code::Code;
+use semel_core::derive;
+use semel_core::journal;
+use semel_core::key::{Action, Key, Namespace};
+use semel_core::limits;
+use semel_core::run::{Run, State};
+use semel_core::time::parse_duration_ms;
+use semel_core::wire_ask::StartAsk;
+use semel_core::wire_run::{RunView, entry_view, run_view};
+use semel_engine::Start;
+use semel_store::RunQuery;
+use serde_json::{Value, json};
+
+use super::effects::proved;
+use crate::app::App;
+use crate::openapi::{Operation, PAGE, Parameter, flag, text};
+use crate::problem::Problem;
+use crate::route::Access::Needs;
+use crate::route::{Call, Reply, Route, bad_query};
+
+/// How long a caller may wait for a result in one request.
+const WAIT_MS_MAX: u64 = 60_000;
+
+const FILTERS: [Parameter; 6] = [
+    Parameter { name: "workflow", what: "its workflow", schema: text },
+    Parameter { name: "key", what: "its start key, as views show it", schema: text },
+    Parameter { name: "state", what: "its state", schema: state },
+    Parameter { name: "draft", what: "look in the draft twin", schema: flag },
+    PAGE[0],
+    PAGE[1],
+];
+
+const WAIT: [Parameter; 1] =
+    [Parameter { name: "wait", what: "how long to wait for it, up to 60s", schema: text }];
+
+fn state() -> Value {
+    json!({ "type": "string", "enum": State::ALL.map(State::as_str) })
+}
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, follow) = (Needs(Permission::Read), Needs(Permission::Follow));
+    let op = Operation::new;
+    vec![
+        Route::post(
+            "/v1/workflows/{name}/runs",
+            Needs(Permission::Start),
+            op("start_run", "Start a run, or attach to the one this key started")
+                .takes::<StartAsk>()
+                .keyed()
+                .answers(&[(201, "started"), (200, "attached to the run of this key")]),
+            start,
+        ),
+        Route::get(
+            "/v1/runs",
+            read,
+            op("list_runs", "Runs, the newest first").query(&FILTERS),
+            list,
+        ),
+        Route::get("/v1/runs/{id}", follow, op("show_run", "One run"), show),
+        Route::get(
+            "/v1/runs/{id}/journal",
+            read,
+            op("show_journal", "What happened in a run").query(&PAGE),
+            show_journal,
+        ),
+        Route::get(
+            "/v1/runs/{id}/proof",
+            read,
+            op("prove_run", "What is proven of a run and its effects"),
+            prove,
+        ),
+        Route::get(
+            "/v1/runs/{id}/result",
+            follow,
+            op("result_of_run", "What a run came to")
+                .query(&WAIT)
+                .answers(&[(200, "it has ended"), (202, "it has not ended yet")]),
+            result,
+        ),
+    ]
+}
+
+async fn start(call: Call) -> Result<Reply, Problem> {
+    let ask: StartAsk = call.ask()?;
+    let key = call.idempotency_key()?;
+    let workflow = Action::new(call.param("name"))?;
+    if let Some(release) = &ask.release {
+        Action::new(release)?;
+    }
+    admit(&call, &workflow, key.as_ref()).await?;
+    let start = Start {
+        namespace: call.who.namespace.clone(),
+        workflow,
+        key,
+        input: ask.input.clone(),
+        window_ms: limits::WINDOW_MS,
+        deadline_ms: ask.deadline_ms()?,
+        release: ask.release.clone(),
+        parent: None,
+    };
+    let started = call.app.engine.start_run(start).await?;
+    let run = &started.run;
+    let body = json!({ "id": run.id, "state": run.state().as_str(), "key": run.key });
+    let status = if started.attached { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(Reply::json(status, &body).replayed(started.attached))
+}
+
+/// A new run counts as a new key; one that is there is only attached to.
+async fn admit(call: &Call, workflow: &Action, key: Option<&Key>) -> Result<(), Problem> {
+    if !call.app.admission.counts_new_keys() {
+        return Ok(());
+    }
+    if let Some(key) = key {
+        for namespace in [call.who.namespace.clone(), call.who.namespace.draft()] {
+            let id = derive::run_id(&namespace, workflow.as_str(), key).to_string();
+            if call.app.engine.store().run(namespace.as_str(), &id).await?.is_some() {
+                return Ok(());
+            }
+        }
+    }
+    call.app.admission.new_key(&call.who.namespace)
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let state = call
+        .query
+        .get("state")
+        .map(|text| State::parse(text).ok_or_else(|| bad_query("state", "a state of a run")));
+    let workflow = call.query.get("workflow").map(|text| Action::new(text)).transpose()?;
+    let key = call.query.get("key").map(|text| Key::parse(text).or_else(|_| Key::from_text(text)));
+    let query = RunQuery {
+        namespace: Some(call.namespace()?.as_str().to_owned()),
+        workflow: workflow.map(|workflow| workflow.as_str().to_owned()),
+        key: key.transpose()?.map(|key| key.as_str().to_owned()),
+        state: state.transpose()?,
+        after: call.after()?,
+        limit: call.limit()?,
+    };
+    let page = call.app.engine.runs(&query).await?;
+    let now = call.app.engine.store().ground().now;
+    let items: Vec<_> = page.runs.iter().map(|run| run_view(run, &now)).collect();
+    Ok(Reply::ok(&json!({ "items": items, "next": page.next.map(|next| next.to_string()) })))
+}
+
+/// The run that an id names, in the caller's namespace or its draft twin.
+pub(super) async fn find(app: &App, namespace: &Namespace, id: &str) -> Result<Run, Problem> {
+    for namespace in [namespace.clone(), namespace.draft()] {
+        if let Some(run) = app.engine.store().run(namespace.as_str(), id).await? {
+            return Ok(run);
+        }
+    }
+    Err(Problem::not_found())
+}
+
+/// A run as everybody sees it, with whoever is before it.
+pub(super) async fn viewed(app: &App, run: &Run) -> Result<RunView, Problem> {
+    let mut view = run_view(run, &app.engine.store().ground().now);
+    for (wait, shown) in run.waits.iter().zip(&mut view.waits) {
+        shown.behind = app.engine.runs_before(run, wait).await?;
+    }
+    Ok(view)
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    let run = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    Ok(Reply::ok(&viewed(&call.app, &run).await?))
+}
+
+async fn show_journal(call: Call) -> Result<Reply, Problem> {
+    let run = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    let engine = &call.app.engine;
+    let from: u64 = call.after::<u64>()?.map_or(0, |after| after.saturating_add(1));
+    let limit = call.limit()?;
+    let page = engine.store().journal(run.number, from, limit).await?;
+    let mut items = Vec::new();
+    for inked in &page {
+        let corrupt = |what| Problem::new(Code::StoreCorrupt, format!("run {}: {what}", run.id));
+        let entry = journal::decode(&inked.text).map_err(corrupt)?;
+        let value = match entry.event.value() {
+            Some(value) => Some(engine.read_value(&run.namespace, value).await?),
+            None => None,
+        };
+        items.push(entry_view(inked.seq, &entry, value));
+    }
+    let is_full = page.len() == limit;
+    let next = page.last().filter(|_| is_full).map(|last| last.seq.to_string());
+    Ok(Reply::ok(&json!({ "items": items, "next": next })))
+}
+
+async fn prove(call: Call) -> Result<Reply, Problem> {
+    let run = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    let namespace = Namespace::stored(&run.namespace)?;
+    call.app.engine.write_repeats().await;
+    proved(&call.app.engine.evidence_of_run(&namespace, &run.id).await?)
+}
+
+async fn result(call: Call) -> Result<Reply, Problem> {
+    let wait_ms = match call.query.get("wait") {
+        None => 0,
+        Some(text) => {
+            let ms = parse_duration_ms(text).map_err(|_| bad_query("wait", "a duration"))?;
+            ms.min(WAIT_MS_MAX)
+        }
+    };
+    let run = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    let engine = &call.app.engine;
+    let waiting = engine.result(&run.namespace, &run.id);
+    if wait_ms > 0 && !run.state().is_final() {
+        let _ = tokio::time::timeout(Duration::from_millis(wait_ms), waiting).await;
+    }
+    let run = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    let state = run.state();
+    if !state.is_final() {
+        let body = json!({ "id": run.id, "state": state.as_str() });
+        return Ok(Reply::json(StatusCode::ACCEPTED, &body));
+    }
+    let body = match engine.ending(&run).await {
+        Ok(value) => json!({ "id": run.id, "state": state.as_str(), "result": value }),
+        Err(error) if matches!(state, State::Failed | State::Cancelled) => json!({
+            "id": run.id, "state": state.as_str(),
+            "error": { "code": error.code().as_str(), "detail": error.detail() },
+        }),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(Reply::ok(&body))
+}

@@ -1,0 +1,104 @@
+//! Runs by the clock.
+
+use axum::http::{Method, StatusCode};
+use semel_core::access::Permission;
+use semel_core::wire_ask::{ScheduleAsk, SteerAsk};
+use semel_core::wire_schedule::{ScheduleView, schedule_view};
+use semel_engine::{Error, Scheduled};
+use serde_json::json;
+
+use crate::app::App;
+use crate::openapi::{Operation, PAGE};
+use crate::problem::Problem;
+use crate::route::Access::Needs;
+use crate::route::{Call, Reply, Route};
+
+pub(super) fn routes() -> Vec<Route> {
+    let (read, operate) = (Needs(Permission::Read), Needs(Permission::Operate));
+    let op = Operation::new;
+    vec![
+        Route::get(
+            "/v1/schedules",
+            read,
+            op("list_schedules", "Schedules by name").query(&PAGE),
+            list,
+        ),
+        Route::get("/v1/schedules/{name}", read, op("show_schedule", "One schedule"), show),
+        Route::new(
+            Method::PUT,
+            "/v1/schedules/{name}",
+            operate,
+            op("put_schedule", "Put a schedule; one that says the same is left as it is")
+                .takes::<ScheduleAsk>()
+                .answers(&[(200, "as it was"), (201, "new or changed")]),
+            put,
+        ),
+        Route::new(
+            Method::DELETE,
+            "/v1/schedules/{name}",
+            operate,
+            op("remove_schedule", "Remove a schedule; its runs stay").answers(&[(204, "removed")]),
+            remove,
+        ),
+        Route::post(
+            "/v1/schedules/{name}/pause",
+            operate,
+            op("pause_schedule", "Pass ticks over from now on").takes::<SteerAsk>(),
+            pause,
+        ),
+        Route::post(
+            "/v1/schedules/{name}/resume",
+            operate,
+            op("resume_schedule", "Go on with the next tick"),
+            resume,
+        ),
+    ]
+}
+
+/// How many of the next ticks are shown.
+const TICKS: usize = 3;
+
+fn view(app: &App, found: &Scheduled) -> Result<ScheduleView, Problem> {
+    let named = (found.namespace.as_str(), found.name.as_str(), found.version);
+    let view = schedule_view(named, &found.schedule, &app.engine.store().ground().now, TICKS);
+    Ok(view.map_err(Error::from)?)
+}
+
+async fn list(call: Call) -> Result<Reply, Problem> {
+    let (after, limit) = (call.after::<String>()?, call.limit()?);
+    let page = call.app.engine.schedules(&call.who.namespace, after, limit).await?;
+    let items: Vec<ScheduleView> =
+        page.schedules.iter().map(|one| view(&call.app, one)).collect::<Result<_, _>>()?;
+    Ok(Reply::ok(&json!({ "items": items, "next": page.next })))
+}
+
+async fn show(call: Call) -> Result<Reply, Problem> {
+    let found = call.app.engine.schedule(&call.who.namespace, call.param("name")).await?;
+    Ok(Reply::ok(&view(&call.app, &found)?))
+}
+
+async fn put(call: Call) -> Result<Reply, Problem> {
+    let ask: ScheduleAsk = call.ask()?;
+    let (namespace, name) = (&call.who.namespace, call.param("name"));
+    let (put, is_new) = call.app.engine.put_schedule(namespace, name, ask.content()).await?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(Reply::json(status, &view(&call.app, &put)?))
+}
+
+async fn remove(call: Call) -> Result<Reply, Problem> {
+    call.app.engine.remove_schedule(&call.who.namespace, call.param("name")).await?;
+    Ok(Reply::bytes(StatusCode::NO_CONTENT, "application/json", ""))
+}
+
+async fn pause(call: Call) -> Result<Reply, Problem> {
+    let ask: SteerAsk = call.ask()?;
+    let (namespace, actor) = (&call.who.namespace, call.who.actor.as_str());
+    let engine = &call.app.engine;
+    let paused = engine.pause_schedule(namespace, call.param("name"), actor, &ask.reason).await?;
+    Ok(Reply::ok(&view(&call.app, &paused)?))
+}
+
+async fn resume(call: Call) -> Result<Reply, Problem> {
+    let resumed = call.app.engine.resume_schedule(&call.who.namespace, call.param("name")).await?;
+    Ok(Reply::ok(&view(&call.app, &resumed)?))
+}

@@ -1,0 +1,235 @@
+//! The description of the API, OpenAPI 3.1, made from the routes themselves.
+
+use axum::http::Method;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use crate::route::{Access, Route};
+
+/// What is said of a route beside its path.
+#[derive(Clone)]
+pub(crate) struct Operation {
+    pub(crate) id: &'static str,
+    pub(crate) summary: &'static str,
+    pub(crate) query: &'static [Parameter],
+    /// The key in the header makes it safe to repeat.
+    pub(crate) takes_key: bool,
+    pub(crate) takes_json: bool,
+    /// Answered however busy the server is.
+    pub(crate) is_probe: bool,
+    pub(crate) request: Option<fn(&mut SchemaGenerator) -> schemars::Schema>,
+    /// Statuses of success, with what they mean.
+    pub(crate) answers: &'static [(u16, &'static str)],
+    pub(crate) answer_kind: &'static str,
+}
+
+/// A parameter of the query.
+#[derive(Clone, Copy)]
+pub(crate) struct Parameter {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) schema: fn() -> Value,
+}
+
+impl Operation {
+    pub(crate) const fn new(id: &'static str, summary: &'static str) -> Operation {
+        Operation {
+            id,
+            summary,
+            query: &[],
+            takes_key: false,
+            takes_json: false,
+            is_probe: false,
+            request: None,
+            answers: &[(200, "done")],
+            answer_kind: "application/json",
+        }
+    }
+
+    pub(crate) const fn query(self, query: &'static [Parameter]) -> Operation {
+        Operation { query, ..self }
+    }
+
+    /// Takes a body of this shape.
+    pub(crate) fn takes<T: JsonSchema>(self) -> Operation {
+        Operation { takes_json: true, request: Some(SchemaGenerator::subschema_for::<T>), ..self }
+    }
+
+    /// Takes any JSON.
+    pub(crate) const fn takes_any_json(self) -> Operation {
+        Operation { takes_json: true, ..self }
+    }
+
+    pub(crate) const fn keyed(self) -> Operation {
+        Operation { takes_key: true, ..self }
+    }
+
+    pub(crate) const fn answers(self, answers: &'static [(u16, &'static str)]) -> Operation {
+        Operation { answers, ..self }
+    }
+
+    pub(crate) const fn kind(self, answer_kind: &'static str) -> Operation {
+        Operation { answer_kind, ..self }
+    }
+
+    pub(crate) const fn probe(self) -> Operation {
+        Operation { is_probe: true, ..self }
+    }
+}
+
+/// `limit` and `after` of every list.
+pub(crate) const PAGE: [Parameter; 2] = [
+    Parameter { name: "limit", what: "rows of a page", schema: limit },
+    Parameter { name: "after", what: "the `next` of the page before", schema: text },
+];
+
+pub(crate) fn text() -> Value {
+    json!({ "type": "string" })
+}
+
+pub(crate) fn limit() -> Value {
+    json!({ "type": "integer", "minimum": 1, "maximum": semel_core::limits::PAGE_ROWS_MAX })
+}
+
+pub(crate) fn flag() -> Value {
+    json!({ "type": "string", "enum": ["true", "false"] })
+}
+
+/// The whole description.
+pub fn document() -> Value {
+    let routes = crate::api::routes();
+    check(&routes);
+    let mut generator = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|settings| settings.definitions_path = "/components/schemas".into())
+        .into_generator();
+    let mut paths: Map<String, Value> = Map::new();
+    for route in &routes {
+        let item = paths.entry(route.path).or_insert_with(|| json!({}));
+        let method = route.method.as_str().to_ascii_lowercase();
+        item[method] = operation(route, &mut generator);
+    }
+    let mut schemas = generator.take_definitions(true);
+    schemas.insert("Problem".to_owned(), problem());
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Semel",
+            "version": env!("CARGO_PKG_VERSION"),
+            "description": "Every external effect happens once per business intent, every repeat \
+                            gets the first receipt, and the ledger proves it.",
+            "license": { "name": "Apache-2.0 OR MIT", "identifier": "Apache-2.0 OR MIT" },
+        },
+        "servers": [{ "url": "/" }],
+        "security": [{ "token": [] }],
+        "paths": paths,
+        "components": {
+            "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
+            "schemas": schemas,
+        },
+    })
+}
+
+fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
+    let operation = &route.operation;
+    let mut described = json!({
+        "operationId": operation.id,
+        "summary": operation.summary,
+        "tags": [tag(route.path)],
+        "parameters": parameters(route),
+        "responses": responses(operation),
+    });
+    match route.access {
+        Access::Open => described["security"] = json!([]),
+        Access::Needs(permission) => described["x-permission"] = json!(permission.as_str()),
+    }
+    if operation.takes_json {
+        let schema = operation.request.map(|schema| json!(schema(generator)));
+        described["requestBody"] = json!({
+            "required": true,
+            "content": { "application/json": { "schema": schema.unwrap_or(json!({})) } },
+        });
+    }
+    described
+}
+
+fn tag(path: &str) -> &str {
+    let mut parts = path.trim_start_matches('/').split('/');
+    match parts.next() {
+        Some("v1") => parts.next().unwrap_or("v1"),
+        Some(first) => first,
+        None => "other",
+    }
+}
+
+fn parameters(route: &Route) -> Vec<Value> {
+    let mut found: Vec<Value> = names(route.path)
+        .map(|name| json!({ "name": name, "in": "path", "required": true, "schema": text() }))
+        .collect();
+    found.extend(route.operation.query.iter().map(|one| {
+        let schema = (one.schema)();
+        json!({ "name": one.name, "in": "query", "description": one.what, "schema": schema })
+    }));
+    if route.operation.takes_key {
+        found.push(json!({
+            "name": "Idempotency-Key", "in": "header",
+            "description": "names the request: the same key again gets the first answer",
+            "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
+        }));
+    }
+    found
+}
+
+fn names(path: &str) -> impl Iterator<Item = &str> {
+    path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
+}
+
+fn responses(operation: &Operation) -> Value {
+    let mut found = Map::new();
+    for (status, what) in operation.answers {
+        let content = json!({ operation.answer_kind: {} });
+        let described = match status {
+            204 => json!({ "description": what }),
+            _ => json!({ "description": what, "content": content }),
+        };
+        found.insert(status.to_string(), described);
+    }
+    found.insert(
+        "default".to_owned(),
+        json!({
+            "description": "why not, with a stable code",
+            "content": {
+                "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } },
+            },
+        }),
+    );
+    Value::Object(found)
+}
+
+fn problem() -> Value {
+    json!({
+        "type": "object",
+        "required": ["type", "title", "status", "code", "detail", "hint", "request_id"],
+        "properties": {
+            "type": { "type": "string" },
+            "title": { "type": "string" },
+            "status": { "type": "integer" },
+            "code": { "type": "string" },
+            "detail": { "type": "string" },
+            "hint": { "type": "string" },
+            "request_id": { "type": "string" },
+        },
+    })
+}
+
+/// Ids are unique, and a route that changes something by a body says so.
+pub(crate) fn check(routes: &[Route]) {
+    let mut ids: Vec<_> = routes.iter().map(|route| route.operation.id).collect();
+    ids.sort_unstable();
+    let count = ids.len();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "two routes have one operation id");
+    for route in routes {
+        let reads = route.method == Method::GET;
+        assert!(!(reads && route.operation.takes_json), "{} reads a body", route.path);
+    }
+}

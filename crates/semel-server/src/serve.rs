@@ -1,0 +1,200 @@
+//! Sockets: accepting, TLS, and an end that lets open requests finish.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{RawPathParams, Request, State};
+use axum::http::Method;
+use axum::routing::{MethodFilter, MethodRouter, on};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::service::TowerToHyperService;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use semel_core::code::Code;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+
+use crate::app::{App, OpenError};
+use crate::problem::Problem;
+use crate::request::{answer, stray};
+use crate::route::Route;
+use crate::settings::{Settings, Tls};
+use crate::{api, hooks, openapi};
+
+/// A server that has its socket.
+pub struct Server {
+    app: Arc<App>,
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Server {
+    /// Opens the store and binds. Anything but the loopback needs tokens: without one, whoever
+    /// reaches the port would be admin.
+    pub async fn bind(settings: Settings) -> Result<Server, OpenError> {
+        let app = App::open(settings).await?;
+        hooks::put_declared(&app).await?;
+        Server::on(app).await
+    }
+
+    /// Binds for a state that was built elsewhere.
+    pub async fn on(app: Arc<App>) -> Result<Server, OpenError> {
+        let listen = app.settings.listen;
+        if !listen.ip().is_loopback() && !has_tokens(&app).await? {
+            return Err(OpenError::Refused(format!(
+                "{listen} is not the loopback, and there is no token yet: whoever reaches it would \
+                 be admin. Make one with `semel tokens create --role admin`, or listen on \
+                 127.0.0.1; TLS is added by `tls.cert` and `tls.key`"
+            )));
+        }
+        let tls = app.settings.tls.as_ref().map(acceptor).transpose()?;
+        if tls.is_none() && !listen.ip().is_loopback() {
+            tracing::warn!(%listen, "tokens travel in the clear: set tls.cert and tls.key");
+        }
+        let listener = TcpListener::bind(listen).await?;
+        Ok(Server { app, listener, tls })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Result<SocketAddr, OpenError> {
+        Ok(self.listener.local_addr()?)
+    }
+
+    /// Its state, for whoever embeds it.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Serves until `shutdown` is ready, then lets open requests finish, and ends with the store.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), OpenError> {
+        let Server { app, listener, tls } = self;
+        let router = router(&app);
+        let graceful = GracefulShutdown::new();
+        let room = Arc::new(Semaphore::new(app.settings.limits.connections));
+        let mut shutdown = std::pin::pin!(shutdown);
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = &mut shutdown => break,
+                accepted = listener.accept() => accepted,
+            };
+            let Ok((stream, _)) = accepted else {
+                // Out of file descriptors, for instance: others will be closed.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                continue;
+            };
+            // Over the limit it is closed at once: the client sees that, and comes again.
+            let Ok(seat) = room.clone().try_acquire_owned() else { continue };
+            let connection = Connection {
+                router: router.clone(),
+                header_bytes: app.settings.limits.header_bytes,
+                read: Duration::from_millis(app.settings.limits.read_ms),
+                watcher: graceful.watcher(),
+            };
+            let tls = tls.clone();
+            tokio::spawn(async move {
+                connection.serve(stream, tls).await;
+                drop(seat);
+            });
+        }
+        app.drain();
+        drop(listener);
+        let patience = Duration::from_millis(app.settings.limits.drain_ms);
+        let _ = tokio::time::timeout(patience, graceful.shutdown()).await;
+        app.engine.write_repeats().await;
+        app.engine.write_deliveries().await;
+        Ok(())
+    }
+}
+
+async fn has_tokens(app: &App) -> Result<bool, OpenError> {
+    app.has_tokens().await.map_err(|problem| OpenError::Refused(problem.detail))
+}
+
+struct Connection {
+    router: Router,
+    header_bytes: usize,
+    read: Duration,
+    watcher: hyper_util::server::graceful::Watcher,
+}
+
+impl Connection {
+    async fn serve(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+        let _ = stream.set_nodelay(true);
+        match tls {
+            None => self.speak(stream).await,
+            Some(tls) => {
+                if let Ok(Ok(stream)) = tokio::time::timeout(self.read, tls.accept(stream)).await {
+                    self.speak(stream).await;
+                }
+            }
+        }
+    }
+
+    async fn speak(self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) {
+        let service = TowerToHyperService::new(self.router);
+        let mut builder = hyper::server::conn::http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.read)
+            // The buffer also takes bodies; the head is refused when it does not fit.
+            .max_buf_size(self.header_bytes.max(8_192))
+            .max_headers(100);
+        let connection = builder.serve_connection(TokioIo::new(stream), service);
+        // A broken connection is the client's affair.
+        let _ = self.watcher.watch(connection).await;
+    }
+}
+
+fn acceptor(tls: &Tls) -> Result<TlsAcceptor, OpenError> {
+    let refused = |what: &std::path::Path, why: &dyn std::fmt::Display| {
+        OpenError::Refused(format!("{}: {why}", what.display()))
+    };
+    let chain = CertificateDer::pem_file_iter(&tls.cert)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|error| refused(&tls.cert, &error))?;
+    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| refused(&tls.key, &error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
+        .map_err(|error| refused(&tls.cert, &error))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// All routes. Each one's description must be whole, or the server does not boot.
+fn router(app: &Arc<App>) -> Router {
+    let routes = api::routes();
+    openapi::check(&routes);
+    let mut router: Router<Arc<App>> = Router::new();
+    for route in routes {
+        router = router.route(route.path, method(Arc::new(route)));
+    }
+    let unknown = |State(app): State<Arc<App>>, request: Request| async move {
+        stray(&app, &request, &Problem::not_found())
+    };
+    let method = |State(app): State<Arc<App>>, request: Request| async move {
+        let text = "the path has no such method";
+        stray(&app, &request, &Problem::new(Code::MethodNotAllowed, text))
+    };
+    router.fallback(unknown).method_not_allowed_fallback(method).with_state(app.clone())
+}
+
+fn method(route: Arc<Route>) -> MethodRouter<Arc<App>> {
+    let filter = match route.method {
+        Method::GET => MethodFilter::GET,
+        Method::PUT => MethodFilter::PUT,
+        Method::DELETE => MethodFilter::DELETE,
+        _ => MethodFilter::POST,
+    };
+    on(filter, move |State(app): State<Arc<App>>, path: RawPathParams, request: Request| {
+        let route = route.clone();
+        async move { answer(app, route, path, request).await }
+    })
+}
