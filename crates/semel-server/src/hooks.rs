@@ -181,7 +181,12 @@ impl Receiver<'_> {
         };
         let run = self.run_of(key);
         let told = Some(error.detail().to_owned());
-        self.note(verdict, Some(key), Some(run.clone()).filter(|_| verdict != Verdict::Failed), told);
+        self.note(
+            verdict,
+            Some(key),
+            Some(run.clone()).filter(|_| verdict != Verdict::Failed),
+            told,
+        );
         // A provider that is told 4xx delivers the same for days and then gives the endpoint up.
         // It is known by its id, and the first of that id stands; whoever wrote the sender
         // themselves is told.

@@ -16,7 +16,12 @@ pub(super) fn routes() -> Vec<Route> {
     let (read, manage) = (Needs(Permission::Read), Needs(Permission::Manage));
     let op = Operation::new;
     vec![
-        Route::get("/v1/triggers", read, op("list_triggers", "Triggers by name").query(&PAGE), list),
+        Route::get(
+            "/v1/triggers",
+            read,
+            op("list_triggers", "Triggers by name").query(&PAGE),
+            list,
+        ),
         Route::get("/v1/triggers/{name}", read, op("show_trigger", "One trigger"), show),
         Route::new(
             Method::PUT,
