@@ -12,6 +12,7 @@ use semel_core::code::Code;
 use semel_core::derive;
 use semel_core::hook::{self, Delivery, Event, Plan, Refused, Request, Scheme, Secret, Verdict};
 use semel_core::key::{Key, Namespace};
+use semel_core::run::Run;
 use semel_engine::{Error, Start, secrets_of};
 use serde_json::json;
 
@@ -179,46 +180,43 @@ impl Receiver<'_> {
             Code::Expired => Verdict::Expired,
             _ => Verdict::Failed,
         };
-        let run = self.run_of(key);
-        let told = Some(error.detail().to_owned());
-        self.note(
-            verdict,
-            Some(key),
-            Some(run.clone()).filter(|_| verdict != Verdict::Failed),
-            told,
-        );
+        let run = match verdict {
+            Verdict::Failed => None,
+            _ => self.find(key).await?,
+        };
+        let id = run.as_ref().map(|run| run.id.clone());
+        self.note(verdict, Some(key), id, Some(error.detail().to_owned()));
         // A provider that is told 4xx delivers the same for days and then gives the endpoint up.
         // It is known by its id, and the first of that id stands; whoever wrote the sender
         // themselves is told.
-        let is_told = match verdict {
-            Verdict::Changed => !self.plan.scheme.is_of_a_provider(),
-            Verdict::Expired => false,
-            _ => true,
-        };
-        if is_told {
-            return Err(error.into());
+        let is_told = verdict == Verdict::Changed && !self.plan.scheme.is_of_a_provider();
+        match run {
+            Some(run) if !is_told => {
+                let body = json!({ "id": run.id, "state": run.state().as_str() });
+                Ok(Reply::ok(&body).replayed(true))
+            }
+            _ => Err(error.into()),
         }
-        let found = self.app.engine.run(&self.namespace, &run).await;
-        let state = found.as_ref().map_or("expired", |run| run.state().as_str());
-        let body = json!({ "id": run, "state": state });
-        Ok(Reply::ok(&body).replayed(true))
     }
 
     /// A new run counts as a new key; one that is there is only attached to.
     async fn admit(&self, key: &Key) -> Result<(), Problem> {
         let admission = &self.app.admission;
-        if !admission.counts_new_keys() {
+        if !admission.counts_new_keys() || self.find(key).await?.is_some() {
             return Ok(());
         }
-        let store = self.app.engine.store();
-        match store.run(self.namespace.as_str(), &self.run_of(key)).await? {
-            Some(_) => Ok(()),
-            None => admission.new_key(&self.namespace),
-        }
+        admission.new_key(&self.namespace)
     }
 
-    fn run_of(&self, key: &Key) -> String {
-        derive::run_id(&self.namespace, self.plan.workflow.as_str(), key).to_string()
+    /// The run of a key; one of a draft release is in the draft twin.
+    async fn find(&self, key: &Key) -> Result<Option<Run>, Problem> {
+        for namespace in [self.namespace.clone(), self.namespace.draft()] {
+            let id = derive::run_id(&namespace, self.plan.workflow.as_str(), key).to_string();
+            if let Some(run) = self.app.engine.store().run(namespace.as_str(), &id).await? {
+                return Ok(Some(run));
+            }
+        }
+        Ok(None)
     }
 
     fn note(
