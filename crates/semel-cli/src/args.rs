@@ -1,12 +1,15 @@
 //! The command line.
 
+mod config;
 mod proof;
 mod releases;
 mod runs;
 mod schedules;
+mod server;
 mod spec;
 mod triggers;
 
+pub(crate) use config::{Config, ConfigShow};
 pub(crate) use proof::{Proof, ProofCommand, ProofVerify};
 pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
 pub(crate) use runs::{
@@ -14,6 +17,7 @@ pub(crate) use runs::{
     Signals,
 };
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
+pub(crate) use server::{Serve, TokenCreate, Tokens};
 pub(crate) use spec::{Lint, Spec, Suspects};
 pub(crate) use triggers::{
     TriggerDeliveries, TriggerLs, TriggerPut, TriggerRemove, TriggerTest, Triggers,
@@ -45,6 +49,11 @@ pub(crate) struct Args {
     #[arg(long, global = true, env = "SEMEL_NAMESPACE", default_value = "default")]
     pub(crate) namespace: String,
 
+    /// The file with settings; without it semel.toml in this folder, if there is one
+    // The variable SEMEL_CONFIG is read with the other settings.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
     /// Print one JSON document instead of text
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -74,6 +83,11 @@ pub(crate) enum Command {
     /// flags, and SEMEL_PYTHON names another interpreter.
     #[command(subcommand, subcommand_value_name = "FILE:WORKFLOW")]
     Check(Check),
+    /// Serve the HTTP API: for other languages, webhooks, reviewers and remote workers
+    Serve(Serve),
+    /// Say who may ask the server what
+    #[command(subcommand)]
+    Tokens(Tokens),
     /// Start runs, follow them, and decide about those that stand still
     #[command(subcommand)]
     Runs(Runs),
@@ -128,6 +142,9 @@ pub(crate) enum Command {
     /// Prints its address, and serves until its input is closed, it is told to end, or half an
     /// hour has passed. docs/double.md shows scripts, faults and the book.
     Double(crate::commands::double::Options),
+    /// See what is set and by whom
+    #[command(subcommand)]
+    Config(Config),
     /// Print completions for a shell
     Completions { shell: clap_complete::Shell },
     /// The CRM of the demo and the tests

@@ -50,6 +50,12 @@ impl Failed {
         Failed { exit: OUR_FAULT, code: Some(Code::Internal), ..Failed::new(message) }
     }
 
+    /// A refusal of the command itself that has a page of its own.
+    pub(crate) fn coded(code: Code, message: impl Into<String>) -> Failed {
+        let failed = Failed { code: Some(code), exit: exit_code(code), ..Failed::new(message) };
+        failed.hint(code.hint())
+    }
+
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Failed {
         self.hint = Some(hint.into());
         self
@@ -152,6 +158,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::BodyTooLarge
         | Code::MediaUnsupported
         | Code::MethodNotAllowed
+        | Code::ConfigInvalid
         | Code::StoreUrlInvalid => USAGE,
         Code::NotFound | Code::StoreMissing | Code::ReleaseUnknown => NOT_FOUND,
         Code::InputChanged

@@ -2,6 +2,8 @@
 
 mod args;
 mod commands;
+#[cfg_attr(not(test), expect(dead_code, reason = "the command that serves reads the rest"))]
+mod config;
 mod crm;
 mod demo;
 mod exit;
@@ -10,6 +12,7 @@ mod model;
 mod print;
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::parser::ValueSource;
@@ -19,6 +22,7 @@ pub use commands::bench::Place as BenchPlace;
 pub use commands::verify::{export_head, problems};
 
 use args::Args;
+use config::{Config, LogFormat, Sources};
 use exit::Failed;
 use print::Printer;
 
@@ -29,7 +33,7 @@ pub fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 /// Like [`run`], for a program that ends itself.
 pub fn run_to_code(line: impl IntoIterator<Item = OsString>) -> u8 {
-    let args = match parse(line) {
+    let mut args = match parse(line) {
         Ok(args) => args,
         Err(error) => {
             // Help and version are no mistakes; clap knows which stream each belongs to.
@@ -37,8 +41,15 @@ pub fn run_to_code(line: impl IntoIterator<Item = OsString>) -> u8 {
             return u8::from(error.use_stderr()) * 2;
         }
     };
-    start_logging();
     let printer = Printer::new(args.json);
+    let config = match settle(&mut args) {
+        Ok(config) => config,
+        Err(failed) => {
+            printer.error(&failed);
+            return failed.exit();
+        }
+    };
+    start_logging(&config.set.log);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -46,7 +57,7 @@ pub fn run_to_code(line: impl IntoIterator<Item = OsString>) -> u8 {
             return exit::OUR_FAULT;
         }
     };
-    match runtime.block_on(commands::run(args, &printer)) {
+    match runtime.block_on(commands::run(args, &config, &printer)) {
         Ok(()) => 0,
         Err(failed) => {
             printer.error(&failed);
@@ -64,15 +75,31 @@ fn parse(line: impl IntoIterator<Item = OsString>) -> Result<Args, clap::Error> 
     Ok(args)
 }
 
-/// Talk goes to stderr; what is asked for with `RUST_LOG` is shown, by default only warnings.
-fn start_logging() {
-    let filter = tracing_subscriber::EnvFilter::try_from_env("RUST_LOG")
+/// Reads all settings, and lets those that files hold count where the line says nothing.
+fn settle(args: &mut Args) -> Result<Config, Failed> {
+    let environment = |name: &str| std::env::var(name).ok();
+    let config = Config::load(&Sources {
+        files: args.command.files(args.config.clone()),
+        flags: args.settings(),
+        environment: &environment,
+        folder: Path::new(""),
+    })?;
+    args.store.clone_from(&config.set.store);
+    args.namespace.clone_from(&config.set.namespace);
+    Ok(config)
+}
+
+/// Talk goes to stderr, by default only warnings.
+fn start_logging(log: &config::Log) {
+    let filter = tracing_subscriber::EnvFilter::try_new(&log.filter)
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let set = tracing_subscriber::fmt()
+    let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_target(false)
-        .try_init();
+        .with_target(false);
     // A program that embeds us may have set up its own.
-    drop(set);
+    drop(match log.format {
+        LogFormat::Text => lines.try_init(),
+        LogFormat::Json => lines.json().flatten_event(true).try_init(),
+    });
 }

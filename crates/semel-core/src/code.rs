@@ -67,6 +67,7 @@ pub enum Code {
     ScheduleInvalid,
     TriggerInvalid,
     SignatureInvalid,
+    ConfigInvalid,
     ChildFailed,
     NoQuarantine,
     Unauthenticated,
@@ -94,7 +95,7 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order of the enum.
-    pub const ALL: [Code; 86] = [
+    pub const ALL: &[Code] = &[
         Code::KeyInvalid,
         Code::NameInvalid,
         Code::InputInvalid,
@@ -158,6 +159,7 @@ impl Code {
         Code::ScheduleInvalid,
         Code::TriggerInvalid,
         Code::SignatureInvalid,
+        Code::ConfigInvalid,
         Code::ChildFailed,
         Code::NoQuarantine,
         Code::Unauthenticated,
@@ -250,6 +252,7 @@ impl Code {
             Code::ScheduleInvalid => "schedule_invalid",
             Code::TriggerInvalid => "trigger_invalid",
             Code::SignatureInvalid => "signature_invalid",
+            Code::ConfigInvalid => "config_invalid",
             Code::ChildFailed => "child_failed",
             Code::NoQuarantine => "no_quarantine",
             Code::Unauthenticated => "unauthenticated",
@@ -278,7 +281,7 @@ impl Code {
 
     /// Reads a name back.
     pub fn parse(name: &str) -> Option<Code> {
-        Code::ALL.into_iter().find(|code| code.as_str() == name)
+        Code::ALL.iter().copied().find(|code| code.as_str() == name)
     }
 
     /// What to do next, in one sentence.
@@ -369,6 +372,7 @@ impl Code {
             Code::ConcurrencyRejected => "try again when the run that is under way has ended",
             Code::RateLimited => "wait and ask again: nothing was sent",
             Code::ReleaseUnknown => "see which releases there are with `semel releases ls`",
+            Code::ConfigInvalid => "correct the setting; `semel config show` lists all there are",
             Code::ScheduleInvalid => "write five cron fields and a time zone such as Europe/Rome",
             Code::TriggerInvalid => "correct what the message names; docs/webhooks.md has examples",
             Code::SignatureInvalid => "see why with `semel triggers deliveries`",

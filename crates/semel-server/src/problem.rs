@@ -138,6 +138,7 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::ScheduleInvalid
         | Code::TriggerInvalid
         | Code::RequestInvalid
+        | Code::ConfigInvalid
         | Code::StepRepeated
         | Code::ToolUndeclared => StatusCode::BAD_REQUEST,
         Code::Unauthenticated | Code::SignatureInvalid => StatusCode::UNAUTHORIZED,

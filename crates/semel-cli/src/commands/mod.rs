@@ -3,6 +3,7 @@
 mod approvals;
 mod audit;
 pub(crate) mod bench;
+mod config;
 pub(crate) mod destination;
 mod doctor;
 pub(crate) mod double;
@@ -17,9 +18,11 @@ mod quarantine;
 mod releases;
 mod runs;
 mod schedules;
+mod serve;
 mod signals;
 mod spec;
 mod suspects;
+mod tokens;
 mod triggers;
 pub(crate) mod verify;
 
@@ -28,13 +31,14 @@ pub(crate) use open::Place;
 
 use clap::CommandFactory;
 
-use crate::args::{Args, Bench, Check, Command, Effects, Outbox, Quarantine};
+use crate::args::{self, Args, Bench, Check, Command, Effects, Outbox, Quarantine};
+use crate::config::Config;
 use crate::exit::Failed;
 use crate::print::Printer;
 use crate::{crm, demo, mail, model};
 
-pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
-    let named = python::Named::on(&args);
+pub(crate) async fn run(args: Args, config: &Config, printer: &Printer) -> Result<(), Failed> {
+    let named = python::Named::on(&args, config);
     let place = Place { store: args.store, namespace: args.namespace };
     match args.command {
         Command::Demo(options) => {
@@ -51,6 +55,8 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }
+        Command::Serve(_) => serve::run(config, printer).await,
+        Command::Tokens(command) => tokens::run(&place, command, printer).await,
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Schedules(command) => schedules::run(&place, command, printer).await,
         Command::Triggers(command) => triggers::run(&place, command, printer).await,
@@ -82,6 +88,8 @@ pub(crate) async fn run(args: Args, printer: &Printer) -> Result<(), Failed> {
         Command::BenchWorker { seconds, callers, prefix } => {
             bench::worker(&place, seconds, callers, &prefix, printer).await
         }
+        Command::Config(args::Config::Show(options)) => config::show(config, &options, printer),
+        Command::Config(args::Config::Schema) => config::schema(printer),
         Command::Completions { shell } => {
             // Not straight to stdout: the generator panics when its reader has gone away.
             let mut script = Vec::new();

@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use crate::args::Args;
+use crate::config::Config;
 use crate::exit::Failed;
 
 /// Names the interpreter to use instead of the first `python3` on the path.
@@ -17,19 +18,22 @@ const HAS_NO_SEMEL: i32 = 9;
 const LOOK: &str =
     "import importlib.util, sys; sys.exit(9 if importlib.util.find_spec('semel') is None else 0)";
 
-/// What this very line says for all commands. What the environment says reaches Python by itself.
+/// What this very line says for all commands, and what files say where nobody else does. What the
+/// environment says reaches Python by itself.
 pub(crate) struct Named {
     store: Option<String>,
     namespace: Option<String>,
     json: bool,
+    by_files: Vec<(String, String)>,
 }
 
 impl Named {
-    pub(crate) fn on(args: &Args) -> Named {
+    pub(crate) fn on(args: &Args, config: &Config) -> Named {
         Named {
             store: args.store_is_named.then(|| args.store.clone()),
             namespace: args.namespace_is_named.then(|| args.namespace.clone()),
             json: args.json,
+            by_files: config.by_files(&["store", "namespace"]),
         }
     }
 }
@@ -47,7 +51,7 @@ pub(crate) fn become_python(command: &[&str], named: Named, rest: Vec<OsString>)
         return Failed::internal("the Python package does not know this command");
     }
     let mut line = Command::new(&python);
-    line.env(ASKED, own).args(["-m", "semel"]).args(command);
+    line.env(ASKED, own).envs(named.by_files).args(["-m", "semel"]).args(command);
     for (option, value) in [("--store", named.store), ("--namespace", named.namespace)] {
         if let Some(value) = value {
             line.args([option, &value]);

@@ -5,6 +5,7 @@ mod audits;
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;
+mod config;
 mod decisions;
 mod destination;
 mod double;

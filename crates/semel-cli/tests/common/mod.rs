@@ -25,6 +25,8 @@ pub(crate) fn semel() -> Command {
     for name in [
         "SEMEL_STORE",
         "SEMEL_NAMESPACE",
+        "SEMEL_CONFIG",
+        "XDG_CONFIG_HOME",
         "SEMEL_NOTIFY",
         "SEMEL_NOTIFY_SECRET",
         "SEMEL_PROOF_KEY",

@@ -56,7 +56,7 @@ pub(crate) async fn on_both<F: Future<Output = ()>>(story: impl Fn(Stage) -> F) 
     story(Stage::on_sqlite(BTreeMap::new()).await).await;
     let database = semel_lab::database();
     let (url, dir) = (database.url(), tempfile::tempdir().expect("a folder"));
-    semel_store::Opened::migrate(&url, semel_store::Clock::Real).await.expect("a schema");
+    semel_store::Opened::migrate(&url).await.expect("a schema");
     story(Stage::open(url, dir, Some(database), BTreeMap::new()).await).await;
 }
 

@@ -1,0 +1,93 @@
+//! `semel serve`: the HTTP API on a store.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::net::SocketAddr;
+
+use semel_core::code::Code;
+use semel_core::hook::{self, Content};
+use semel_server::{Limits, OpenError, Server, Settings, Tls};
+use serde_json::{Map, Value, json};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::Config;
+use crate::exit::Failed;
+use crate::print::Printer;
+
+pub(crate) async fn run(config: &Config, printer: &Printer) -> Result<(), Failed> {
+    let stop = stopped()?;
+    let server = Server::bind(settings(config)?).await.map_err(failed)?;
+    announce(&server, config, printer)?;
+    server.run(stop).await.map_err(failed)?;
+    printer.talk("stopped");
+    Ok(())
+}
+
+/// Where it listens, on stdout: with port 0 nobody else knows.
+fn announce(server: &Server, config: &Config, printer: &Printer) -> Result<(), Failed> {
+    let address = server.address().map_err(failed)?;
+    let scheme = if config.set.tls.cert.is_some() { "https" } else { "http" };
+    let url = format!("{scheme}://{address}");
+    if printer.wants_json() {
+        return printer.json(&json!({ "url": url }));
+    }
+    printer.line(&format!("listening on {url}"));
+    Ok(())
+}
+
+/// What was set, as the server takes it.
+pub(crate) fn settings(config: &Config) -> Result<Settings, Failed> {
+    let set = &config.set;
+    let invalid = |_| {
+        let text = format!("`listen` is no address: {}; write 127.0.0.1:7390", set.listen);
+        Failed::coded(Code::ConfigInvalid, text)
+    };
+    let listen: SocketAddr = set.listen.parse().map_err(invalid)?;
+    let tls = set.tls.cert.clone().zip(set.tls.key.clone());
+    Ok(Settings {
+        tls: tls.map(|(cert, key)| Tls { cert, key }),
+        hosts: set.hosts.clone(),
+        public_url: set.public_url.clone(),
+        limits: Limits {
+            body_bytes: set.limits.body_bytes,
+            requests_in_flight: set.limits.requests_in_flight,
+            requests_per_namespace: set.limits.requests_per_namespace,
+            new_keys_per_second: set.limits.new_keys_per_second,
+            hold_ms: set.limits.hold_ms,
+            ..Limits::default()
+        },
+        triggers: triggers(&set.triggers)?,
+        ..Settings::new(&set.store, listen)
+    })
+}
+
+/// The tables `[triggers.NAME]`, as the rules read them.
+fn triggers(tables: &Map<String, Value>) -> Result<BTreeMap<String, Content>, Failed> {
+    let read = |(name, table): (&String, &Value)| {
+        let content = hook::parse(&table.to_string()).map_err(|refusal| {
+            Failed::coded(Code::ConfigInvalid, format!("[triggers.{name}] {refusal}"))
+        })?;
+        Ok((name.clone(), content))
+    };
+    tables.iter().map(read).collect()
+}
+
+fn failed(error: OpenError) -> Failed {
+    match error {
+        OpenError::Engine(error) => error.into(),
+        OpenError::Refused(text) => Failed::coded(Code::ConfigInvalid, text),
+        OpenError::Io(error) => Failed::new(error.to_string()),
+    }
+}
+
+/// Ready when the process is told to end, by its terminal or its supervisor.
+fn stopped() -> Result<impl Future<Output = ()>, Failed> {
+    let hear = |kind| signal(kind).map_err(|error| Failed::internal(error.to_string()));
+    let (mut end, mut break_) = (hear(SignalKind::terminate())?, hear(SignalKind::interrupt())?);
+    Ok(async move {
+        tokio::select! {
+            _ = end.recv() => {}
+            _ = break_.recv() => {}
+        }
+    })
+}
