@@ -28,6 +28,7 @@ pub mod check;
 pub mod effect;
 pub mod entity;
 pub mod gate;
+pub mod hook;
 pub mod journal;
 pub mod notice;
 pub mod proof;
@@ -42,6 +43,7 @@ pub mod wire_ask;
 pub mod wire_release;
 pub mod wire_run;
 pub mod wire_schedule;
+pub mod wire_trigger;
 
 pub mod declare;
 pub mod lint;

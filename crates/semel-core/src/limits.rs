@@ -103,6 +103,23 @@ pub const REPEATS_MS: u64 = WINDOW_MS;
 /// A loop of the engine that got nowhere for this long hangs or is dead: each looks at least once a
 /// second, and health must tell within ten.
 pub const LOOP_SILENT_MS_MAX: u64 = 8_000;
+/// How far the time in a signed delivery may be from ours, on both sides: what the senders' own
+/// libraries allow.
+pub const HOOK_AGE_MS_MAX: i64 = 300_000;
+/// Signatures in one delivery: a rotation has two, and each costs work before anybody is believed.
+pub const HOOK_SIGNATURES_MAX: usize = 20;
+/// Deliveries of one trigger that are kept, and as many that were refused: they lie in one card.
+pub const HOOK_DELIVERIES_MAX: usize = 100;
+/// What is told of one delivery: a sentence.
+pub const HOOK_DETAIL_BYTES_MAX: usize = 300;
+/// Members of an input that a trigger makes, parts of its key, attributes of an event.
+pub const HOOK_MEMBERS_MAX: usize = 100;
+/// A template of a trigger: some names and pointers.
+pub const HOOK_TEMPLATE_BYTES_MAX: usize = 2_000;
+/// A secret, in the file that it is read from.
+pub const HOOK_SECRET_BYTES_MAX: usize = 64 * 1024;
+/// Triggers whose deliveries are noted in memory before they are written.
+pub const HOOK_TRIGGERS_MAX: usize = 1_024;
 
 /// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
 pub const COMMIT_TRIES_MAX: usize = 64;

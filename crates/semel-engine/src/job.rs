@@ -78,6 +78,7 @@ impl Engine {
         let mut cursor = None;
         self.look_at_due(&mut cursor, Reach::End).await?;
         self.write_repeats().await;
+        self.write_deliveries().await;
         self.sweep().await.map(|_| ())
     }
 
@@ -316,6 +317,7 @@ impl Engine {
         self.heard(self.announce().await);
         self.write_repeats().await;
         self.got_on(Loop::Job);
+        self.write_deliveries().await;
         if turns.is_multiple_of(MOVE_EVERY) {
             self.heard(self.move_abandoned().await.map(|_| ()));
         }

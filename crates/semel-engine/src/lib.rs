@@ -27,9 +27,11 @@ mod redact;
 mod repeats;
 mod runs;
 mod schedules;
+mod secrets;
 mod tokens;
 mod trace;
 mod transaction;
+mod triggers;
 
 pub use approvals::Decided;
 pub use audit::AuditPage;
@@ -46,6 +48,8 @@ pub use runs::{
 };
 pub use schedules::{SchedulePage, Scheduled};
 pub use trace::{Traces, send_traces_by};
+pub use secrets::secrets_of;
+pub use triggers::{TriggerPage, Triggered};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -60,6 +64,7 @@ use chance::Chance;
 use flights::Flights;
 use repeats::Counting;
 use runs::{Dispatch, Known};
+use triggers::Noted;
 
 /// The engine on one store, in this process. Cheap to clone.
 #[derive(Clone)]
@@ -100,6 +105,7 @@ struct Inner {
     releases: Known,
     repeats: Counting,
     turns: loops::Turns,
+    deliveries: Noted,
     /// Whoever appends to an audit chain.
     audit_turn: tokio::sync::Mutex<()>,
 }
@@ -167,6 +173,7 @@ impl Engine {
             releases: Known::default(),
             repeats: Counting::default(),
             turns: loops::Turns::default(),
+            deliveries: Noted::default(),
             audit_turn: tokio::sync::Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner), identity: None })

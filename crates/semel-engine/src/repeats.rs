@@ -108,12 +108,15 @@ impl Drop for Inner {
     /// somebody to run it.
     fn drop(&mut self) {
         let counted = std::mem::take(&mut *lock(&self.repeats));
+        let delivered = std::mem::take(&mut *lock(&self.deliveries));
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if counted.is_empty() {
+        if counted.is_empty() && delivered.is_empty() {
             return;
         }
         let Ok(closing) = Engine::new(self.store.clone(), self.worker.clone()) else { return };
         runtime.spawn(async move {
+            *lock(&closing.inner.deliveries) = delivered;
+            closing.write_deliveries().await;
             for (subject, more) in counted {
                 // Not counted again: dropping this engine finds nothing to write.
                 let _ = closing.add_repeats(&subject, &more).await;

@@ -6,6 +6,7 @@ mod admit;
 mod api;
 mod app;
 mod auth;
+mod hooks;
 mod openapi;
 mod problem;
 mod request;

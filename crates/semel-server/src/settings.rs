@@ -1,9 +1,11 @@
 //! All that can be set. Whoever starts a server fills this in, from wherever.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use semel_store::Veil;
+use semel_core::hook::Content;
 
 /// How a server runs.
 #[derive(Clone, Debug)]
@@ -19,6 +21,8 @@ pub struct Settings {
     pub limits: Limits,
     /// The keys and the secrets of the store.
     pub veil: Veil,
+    /// Webhooks that are declared in the server's file, by name. They are put when it starts.
+    pub triggers: BTreeMap<String, Content>,
 }
 
 /// Certificate and key, as PEM files.
@@ -81,6 +85,7 @@ impl Settings {
             public_url: None,
             limits: Limits::default(),
             veil: Veil::default(),
+            triggers: BTreeMap::new(),
         }
     }
 }

@@ -1,12 +1,15 @@
 //! `semel serve`: the HTTP API on a store.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 
 use semel_core::code::Code;
+use semel_core::hook::{self, Content};
 use semel_server::{Limits, OpenError, Server, Settings, Tls};
 use semel_store::Veil;
 use serde_json::json;
+use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
@@ -55,8 +58,20 @@ pub(crate) fn settings(config: &Config) -> Result<Settings, Failed> {
             hold_ms: set.limits.hold_ms,
             ..Limits::default()
         },
+        triggers: triggers(&set.triggers)?,
         ..Settings::new(&set.store, listen)
     })
+}
+
+/// The tables `[triggers.NAME]`, as the rules read them.
+fn triggers(tables: &Map<String, Value>) -> Result<BTreeMap<String, Content>, Failed> {
+    let read = |(name, table): (&String, &Value)| {
+        let content = hook::parse(&table.to_string()).map_err(|refusal| {
+            Failed::coded(Code::ConfigInvalid, format!("[triggers.{name}] {refusal}"))
+        })?;
+        Ok((name.clone(), content))
+    };
+    tables.iter().map(read).collect()
 }
 
 fn failed(error: OpenError) -> Failed {

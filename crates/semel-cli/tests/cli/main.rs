@@ -30,6 +30,7 @@ mod stages;
 mod steering;
 mod suspects;
 mod told;
+mod triggers;
 
 use std::fs;
 use std::future::Future;

@@ -31,6 +31,7 @@ pub(crate) fn routes() -> Vec<Route> {
         capabilities::routes(),
         describe::routes(),
         crate::worker::routes(),
+        crate::hooks::routes(),
     ]
     .concat()
 }
