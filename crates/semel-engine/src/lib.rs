@@ -47,8 +47,8 @@ pub use runs::{
     StepFault, StepFn, Undo, Work, callback_signal,
 };
 pub use schedules::{SchedulePage, Scheduled};
-pub use trace::{Traces, send_traces_by};
 pub use secrets::secrets_of;
+pub use trace::{Traces, send_traces_by};
 pub use triggers::{TriggerPage, Triggered};
 
 use std::collections::{HashMap, HashSet};

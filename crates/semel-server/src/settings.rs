@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use semel_store::Veil;
 use semel_core::hook::Content;
+use semel_store::Veil;
 
 /// How a server runs.
 #[derive(Clone, Debug)]

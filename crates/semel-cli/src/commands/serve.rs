@@ -8,7 +8,6 @@ use semel_core::code::Code;
 use semel_core::hook::{self, Content};
 use semel_server::{Limits, OpenError, Server, Settings, Tls};
 use semel_store::Veil;
-use serde_json::json;
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
