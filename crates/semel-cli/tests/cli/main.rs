@@ -2,6 +2,8 @@
 
 mod approvals;
 mod audits;
+mod backups;
+mod canaries;
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;

@@ -26,6 +26,8 @@ pub(crate) fn semel() -> Command {
         "SEMEL_STORE",
         "SEMEL_NAMESPACE",
         "SEMEL_CONFIG",
+        "SEMEL_KEY_FILE",
+        "SEMEL_SECRETS",
         "XDG_CONFIG_HOME",
         "SEMEL_NOTIFY",
         "SEMEL_NOTIFY_SECRET",
