@@ -17,6 +17,7 @@ mod import;
 mod lists;
 mod migrate;
 mod on_postgres;
+mod over_http;
 mod proofs;
 mod python;
 mod quarantine;
