@@ -152,6 +152,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::StepRepeated
         | Code::ToolUndeclared
         | Code::ScheduleInvalid
+        | Code::KeyFileInvalid
+        | Code::SecretInvalid
         | Code::TriggerInvalid
         | Code::KeyMissing
         | Code::RequestInvalid
@@ -190,6 +192,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::Undone
         | Code::ConcurrencyRejected
         | Code::NoQuarantine
+        | Code::SecretExposed
+        | Code::StoreNotEmpty
         | Code::SignatureInvalid
         | Code::Unauthenticated
         | Code::Forbidden
@@ -223,6 +227,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::StoreFull
         | Code::StoreCorrupt
         | Code::StoreForeign
+        | Code::EncryptionKeyMissing
+        | Code::BackupInvalid
         | Code::StoreNewer
         | Code::StoreOlder => FAILED,
         Code::SqliteTooOld | Code::Internal => OUR_FAULT,

@@ -10,13 +10,16 @@ mod exit;
 mod mail;
 mod model;
 mod print;
+mod veil;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
+use semel_core::redact::Redactor;
 
 pub use commands::bench::Place as BenchPlace;
 pub use commands::verify::{export_head, problems};
@@ -49,7 +52,14 @@ pub fn run_to_code(line: impl IntoIterator<Item = OsString>) -> u8 {
             return failed.exit();
         }
     };
-    start_logging(&config.set.log);
+    let veil = match veil::of(&config) {
+        Ok(veil) => veil,
+        Err(failed) => {
+            printer.error(&failed);
+            return failed.exit();
+        }
+    };
+    start_logging(&config.set.log, veil.redactor());
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -57,9 +67,10 @@ pub fn run_to_code(line: impl IntoIterator<Item = OsString>) -> u8 {
             return exit::OUR_FAULT;
         }
     };
-    match runtime.block_on(commands::run(args, &config, &printer)) {
+    match runtime.block_on(commands::run(args, &config, veil.clone(), &printer)) {
         Ok(()) => 0,
-        Err(failed) => {
+        Err(mut failed) => {
+            failed.message = veil.redactor().text(&failed.message).into_owned();
             printer.error(&failed);
             failed.exit()
         }
@@ -90,12 +101,12 @@ fn settle(args: &mut Args) -> Result<Config, Failed> {
 }
 
 /// Talk goes to stderr, by default only warnings.
-fn start_logging(log: &config::Log) {
+fn start_logging(log: &config::Log, redactor: &Redactor) {
     let filter = tracing_subscriber::EnvFilter::try_new(&log.filter)
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(veil::Redacted(Arc::new(redactor.clone())))
         .with_target(false);
     // A program that embeds us may have set up its own.
     drop(match log.format {

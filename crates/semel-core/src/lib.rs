@@ -5,6 +5,7 @@
 
 pub mod key;
 pub mod looks;
+pub mod reach;
 pub mod recipes;
 
 pub mod canonical;
@@ -12,6 +13,7 @@ pub mod derive;
 pub mod fingerprint;
 pub mod idempotency;
 pub mod json;
+pub mod redact;
 pub mod seal;
 
 pub mod claim;

@@ -11,7 +11,7 @@ use semel_core::repeats::{CARD, Door, Repeats, Subject};
 use semel_store::{Card, Write};
 
 use crate::commit::Stopped;
-use crate::{Engine, Error, Inner, lock};
+use crate::{Engine, Error, Inner, lock, measure};
 
 /// What was counted and is not written yet.
 pub(crate) type Counting = Mutex<HashMap<Subject, Repeats>>;
@@ -22,6 +22,7 @@ const AT_ONCE: usize = 64;
 impl Engine {
     /// Counts one repeat. Never waits.
     pub fn note_repeat(&self, subject: Subject, door: Door) {
+        measure::suppressed(door);
         let at = self.store().ground().now.wall;
         let count = {
             let mut counting = lock(&self.inner.repeats);

@@ -9,6 +9,7 @@ use semel_store::{Access, Clock, Opened, StoreError};
 use crate::admit::Admission;
 use crate::auth::Known;
 use crate::settings::Settings;
+use crate::worker::Owners;
 
 /// One server's state.
 pub struct App {
@@ -17,6 +18,7 @@ pub struct App {
     pub(crate) settings: Settings,
     pub(crate) known: Known,
     pub(crate) admission: Admission,
+    pub(crate) owners: Owners,
     draining: AtomicBool,
 }
 
@@ -63,7 +65,9 @@ impl App {
     /// Opens the store and starts the engine's job: the server sweeps, fires schedules and moves
     /// doubts for whoever has no process of their own.
     pub async fn open(settings: Settings) -> Result<Arc<App>, OpenError> {
-        let opened = Opened::open(&settings.store, Access::ReadWrite, Clock::Real).await?;
+        let veil = settings.veil.clone();
+        let opened =
+            Opened::open_veiled(&settings.store, Access::ReadWrite, Clock::Real, veil).await?;
         let engine = Engine::on(&opened, worker_name())?;
         engine.start();
         App::on(engine, opened, settings)
@@ -73,7 +77,8 @@ impl App {
     pub fn on(engine: Engine, opened: Opened, settings: Settings) -> Result<Arc<App>, OpenError> {
         let admission = Admission::new(settings.limits);
         let (known, draining) = (Known::default(), AtomicBool::new(false));
-        Ok(Arc::new(App { engine, opened, settings, known, admission, draining }))
+        let owners = Owners::default();
+        Ok(Arc::new(App { engine, opened, settings, known, admission, owners, draining }))
     }
 
     /// The engine, for whoever embeds the server.

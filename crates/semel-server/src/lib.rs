@@ -14,6 +14,7 @@ mod route;
 mod serve;
 mod settings;
 mod turn;
+mod worker;
 
 pub use app::{App, OpenError};
 pub use openapi::document as openapi_document;

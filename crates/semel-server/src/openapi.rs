@@ -17,6 +17,8 @@ pub(crate) struct Operation {
     pub(crate) takes_json: bool,
     /// Answered however busy the server is.
     pub(crate) is_probe: bool,
+    /// Its bodies may be larger than those of other routes.
+    pub(crate) body_bytes: Option<usize>,
     pub(crate) request: Option<fn(&mut SchemaGenerator) -> schemars::Schema>,
     /// Statuses of success, with what they mean.
     pub(crate) answers: &'static [(u16, &'static str)],
@@ -40,6 +42,7 @@ impl Operation {
             takes_key: false,
             takes_json: false,
             is_probe: false,
+            body_bytes: None,
             request: None,
             answers: &[(200, "done")],
             answer_kind: "application/json",
@@ -70,6 +73,10 @@ impl Operation {
 
     pub(crate) const fn kind(self, answer_kind: &'static str) -> Operation {
         Operation { answer_kind, ..self }
+    }
+
+    pub(crate) const fn large(self, body_bytes: usize) -> Operation {
+        Operation { body_bytes: Some(body_bytes), ..self }
     }
 
     pub(crate) const fn probe(self) -> Operation {

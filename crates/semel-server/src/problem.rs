@@ -139,6 +139,7 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::TriggerInvalid
         | Code::RequestInvalid
         | Code::ConfigInvalid
+        | Code::SecretExposed
         | Code::StepRepeated
         | Code::ToolUndeclared => StatusCode::BAD_REQUEST,
         Code::Unauthenticated | Code::SignatureInvalid => StatusCode::UNAUTHORIZED,
@@ -202,6 +203,11 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::TransactionFailed
         | Code::StoreCorrupt
         | Code::StoreForeign
+        | Code::EncryptionKeyMissing
+        | Code::KeyFileInvalid
+        | Code::SecretInvalid
+        | Code::BackupInvalid
+        | Code::StoreNotEmpty
         | Code::StoreNewer
         | Code::StoreOlder
         | Code::StoreUrlInvalid

@@ -119,11 +119,12 @@ async fn read_body(
     let limits = app.settings.limits;
     let said = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let said = said.and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
-    if said > limits.body_bytes {
+    let most = route.operation.body_bytes.unwrap_or(limits.body_bytes);
+    if said > most {
         return Err(too_large());
     }
     let room = app.admission.room(said.max(1))?;
-    let reading = collect(app, body, limits.body_bytes, room);
+    let reading = collect(app, body, most, room);
     let (packed, room) =
         match tokio::time::timeout(Duration::from_millis(limits.read_ms), reading).await {
             Ok(read) => read?,
@@ -131,7 +132,7 @@ async fn read_body(
                 return Err(Problem::new(Code::RequestInvalid, "the body did not arrive in time"));
             }
         };
-    let body = unpack(headers, packed, limits.body_bytes)?;
+    let body = unpack(headers, packed, most)?;
     if route.operation.takes_json {
         check_kind(headers, &body)?;
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use semel_store::Veil;
 use semel_core::hook::Content;
 
 /// How a server runs.
@@ -18,6 +19,8 @@ pub struct Settings {
     /// How links in messages begin, such as `https://semel.example.com`.
     pub public_url: Option<String>,
     pub limits: Limits,
+    /// The keys and the secrets of the store.
+    pub veil: Veil,
     /// Webhooks that are declared in the server's file, by name. They are put when it starts.
     pub triggers: BTreeMap<String, Content>,
 }
@@ -81,6 +84,7 @@ impl Settings {
             hosts: Vec::new(),
             public_url: None,
             limits: Limits::default(),
+            veil: Veil::default(),
             triggers: BTreeMap::new(),
         }
     }

@@ -4,42 +4,54 @@
 //! committed: repeat the same batch), or failed. So the rules exist once, in `semel-core`, and no
 //! two stores can disagree on one.
 
+pub mod backup;
 mod cards;
 mod clock;
+mod error;
+pub mod measure;
 pub mod memory;
 mod model;
 mod opened;
 pub mod postgres;
 mod random;
+#[cfg(feature = "remote")]
+pub mod remote;
 mod runs;
 mod seals;
+mod server_time;
 pub mod sqlite;
 mod upkeep;
+mod veil;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
 pub use cards::{Card, CardQuery, Cards};
 pub use clock::{AheadClock, Clock, ManualClock};
+pub use error::{CommitError, StoreError};
 pub use opened::{Access, Opened};
 pub use runs::{Append, Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs};
 pub use upkeep::{
     Audit, Belonging, Beside, CardAudit, Closed, Identity, Lost, LostRow, PartAudit, Return,
-    RunAudit, Upkeep,
+    RunAudit, Tally, Upkeep,
 };
+
+pub use veil::{KeyInfo, Keyring, Veil, read_secrets};
 
 use random::random_hex;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use semel_core::code::Code;
 use semel_core::effect::{Ground, State};
 use semel_core::journal::Link;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::record::{self, Effect};
+use semel_core::redact::Redactor;
 use semel_core::run::Run;
 use semel_core::time::{Moment, Steady, Wall};
 use tokio::sync::watch;
+
+use veil::Place;
 
 /// Where effects, runs and cards are kept.
 #[async_trait]
@@ -83,6 +95,12 @@ pub trait Store: Runs + Cards {
 
     /// Forgets a dead session, once all its attempts are closed. It stays dead.
     fn bury(&self, session: &str);
+
+    /// Which secrets must not reach the store. What is chained by its text, such as the entries of
+    /// a journal, is redacted by whoever makes it.
+    fn redactor(&self) -> Option<&Redactor> {
+        None
+    }
 
     /// Changes when something may have been committed by anybody. A hint: correct without it.
     fn hints(&self) -> watch::Receiver<u64>;
@@ -235,12 +253,18 @@ impl Row {
     }
 }
 
-/// Reads an effect back from the text and checksum of its row.
-pub(crate) fn read_record(text: &str, sum: i64) -> Result<Effect, StoreError> {
+/// Reads an effect back from the namespace, text and checksum of its row.
+pub(crate) fn read_record(
+    veil: &Veil,
+    namespace: &str,
+    text: &str,
+    sum: i64,
+) -> Result<Effect, StoreError> {
     if checksum(text) != sum {
         return Err(StoreError::Corrupt("a row does not match its checksum".into()));
     }
-    record::decode(text)
+    let text = veil.reveal(Some(namespace), Place::Effect, text)?;
+    record::decode(&text)
         .map_err(|error| StoreError::Corrupt(format!("a row cannot be read: {error}")))
 }
 
@@ -351,6 +375,9 @@ pub enum StoreError {
     Missing(String),
     #[error("{0} is another program's file, not a store of Semel")]
     Foreign(String),
+    /// Somebody who keeps the store for us says no, by a code of its own.
+    #[error("{1}")]
+    Refused(Code, String),
 }
 
 impl StoreError {
@@ -367,6 +394,7 @@ impl StoreError {
             StoreError::UrlInvalid(_) => Code::StoreUrlInvalid,
             StoreError::Missing(_) => Code::StoreMissing,
             StoreError::Foreign(_) => Code::StoreForeign,
+            StoreError::Refused(code, _) => *code,
         }
     }
 }

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use semel_core::code::Code;
 use semel_core::hook::{self, Content};
 use semel_server::{Limits, OpenError, Server, Settings, Tls};
+use semel_store::Veil;
+use serde_json::json;
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -14,9 +16,9 @@ use crate::config::Config;
 use crate::exit::Failed;
 use crate::print::Printer;
 
-pub(crate) async fn run(config: &Config, printer: &Printer) -> Result<(), Failed> {
+pub(crate) async fn run(config: &Config, veil: Veil, printer: &Printer) -> Result<(), Failed> {
     let stop = stopped()?;
-    let server = Server::bind(settings(config)?).await.map_err(failed)?;
+    let server = Server::bind(Settings { veil, ..settings(config)? }).await.map_err(failed)?;
     announce(&server, config, printer)?;
     server.run(stop).await.map_err(failed)?;
     printer.talk("stopped");
