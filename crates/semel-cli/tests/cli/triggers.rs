@@ -78,9 +78,9 @@ fn what_cannot_work_is_refused_before_anything_is_written() {
     };
     let redelivers = FILE.replace("\"7d\"", "\"60d\"");
     check(&redelivers, 2, "[triggers.form] the sender delivers again for 60d");
-    check(&redelivers, 2, "(retry_beyond_retention)");
+    check(&redelivers, 2, "retry_beyond_retention");
     check(&FILE.replace("env:HOOK_SECRET", "whsec_canary"), 2, "never written down");
-    check(&FILE.replace("scheme = \"github\"", "scheme = \"md5\""), 2, "(trigger_invalid)");
+    check(&FILE.replace("scheme = \"github\"", "scheme = \"md5\""), 2, "trigger_invalid");
     check(&FILE.replace("workflow = \"intake\"", "speed = 3"), 2, "unknown field `speed`");
     check("[other]\na = 1\n", 2, "write [triggers.NAME]");
     check("", 2, "no table [triggers.NAME]");

@@ -176,7 +176,8 @@ fn find<'a>(pointer: &Pointer, shown: &str, body: &'a [u8]) -> Result<&'a RawVal
     })
 }
 
-/// A value as a part of a text: a string, or a number as it is written. Anything else names nothing.
+/// A value as a part of a text: a string, or a whole number as it is written. Anything else names
+/// nothing.
 fn plain(value: &RawValue, shown: &str) -> Result<String, Unusable> {
     let text = value.get();
     if text.starts_with('"') {

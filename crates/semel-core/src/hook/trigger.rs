@@ -23,6 +23,7 @@ pub struct Trigger {
 /// What its author says of a trigger.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Content {
     /// The workflow that each delivery starts.
     pub workflow: String,
@@ -76,6 +77,7 @@ pub struct Content {
 /// The schemes by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Name {
     Standard,
     Stripe,
@@ -89,6 +91,7 @@ pub enum Name {
 /// A secret that is on its way out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct OldSecret {
     pub from: String,
     /// From then on it is refused; RFC 3339.
@@ -98,6 +101,7 @@ pub struct OldSecret {
 /// One text, or several that are the parts of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged, expecting = "`key` is a text or a list of texts")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Parts {
     One(String),
     Many(Vec<String>),

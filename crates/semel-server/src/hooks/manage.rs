@@ -2,7 +2,7 @@
 
 use axum::http::{Method, StatusCode};
 use semel_core::access::Permission;
-use semel_core::hook;
+use semel_core::hook::{self, Content};
 use semel_core::wire_trigger::{TriggerView, deliveries_view, trigger_view};
 use semel_engine::{Error, Triggered};
 use serde_json::json;
@@ -28,7 +28,7 @@ pub(super) fn routes() -> Vec<Route> {
             "/v1/triggers/{name}",
             manage,
             op("put_trigger", "Put a trigger; one that says the same is left as it is")
-                .takes_any_json()
+                .takes::<Content>()
                 .answers(&[(200, "as it was"), (201, "new or changed")]),
             put,
         ),

@@ -46,6 +46,7 @@ async fn sec_7_every_route_but_a_few_asks_for_a_permission() {
         "/docs",
         "/errors/{code}",
         "/healthz",
+        "/hooks/{namespace}/{trigger}",
         "/hooks/{trigger}",
         "/openapi.json",
         "/readyz",

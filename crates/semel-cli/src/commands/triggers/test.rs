@@ -42,7 +42,7 @@ pub(super) async fn run(
         let text = format!("the delivery would be refused: {signature}");
         let error = semel::Error::new(semel::Code::SignatureInvalid, text);
         return Err(Failed::from(error).hint(
-            "give the headers of a real delivery, within five minutes, and the secret in this shell",
+            "give the headers of a real delivery, not older than five minutes, and its secret",
         ));
     }
     if let Some(problem) = wish["problem"].as_str() {
