@@ -8,6 +8,7 @@ use semel_store::{Access, Clock, Opened, StoreError};
 
 use crate::admit::Admission;
 use crate::auth::Known;
+use crate::operate::metrics::Looked;
 use crate::settings::Settings;
 
 /// One server's state.
@@ -17,6 +18,7 @@ pub struct App {
     pub(crate) settings: Settings,
     pub(crate) known: Known,
     pub(crate) admission: Admission,
+    pub(crate) looked: Looked,
     draining: AtomicBool,
 }
 
@@ -72,8 +74,11 @@ impl App {
     /// On a store and an engine that were opened elsewhere.
     pub fn on(engine: Engine, opened: Opened, settings: Settings) -> Result<Arc<App>, OpenError> {
         let admission = Admission::new(settings.limits);
-        let (known, draining) = (Known::default(), AtomicBool::new(false));
-        Ok(Arc::new(App { engine, opened, settings, known, admission, draining }))
+        let (known, looked) = (Known::default(), Looked::default());
+        let draining = AtomicBool::new(false);
+        // From here on: what is counted before somebody takes it up is lost.
+        crate::operate::metrics::record();
+        Ok(Arc::new(App { engine, opened, settings, known, admission, looked, draining }))
     }
 
     /// The engine, for whoever embeds the server.

@@ -7,6 +7,7 @@ mod api;
 mod app;
 mod auth;
 mod openapi;
+pub mod operate;
 mod problem;
 mod request;
 mod route;

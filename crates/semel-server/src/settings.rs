@@ -14,6 +14,8 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// How links in messages begin, such as `https://semel.example.com`.
     pub public_url: Option<String>,
+    /// Whether `/metrics` asks for a token wherever other requests do.
+    pub metrics_token_required: bool,
     pub limits: Limits,
 }
 
@@ -75,6 +77,7 @@ impl Settings {
             tls: None,
             hosts: Vec::new(),
             public_url: None,
+            metrics_token_required: true,
             limits: Limits::default(),
         }
     }

@@ -30,6 +30,7 @@ pub(crate) fn routes() -> Vec<Route> {
         audit::routes(),
         capabilities::routes(),
         describe::routes(),
+        crate::operate::routes(),
     ]
     .concat()
 }
