@@ -8,6 +8,7 @@ use semel_store::{Access, Clock, Opened, StoreError};
 
 use crate::admit::Admission;
 use crate::auth::Known;
+use crate::operate::metrics::Looked;
 use crate::settings::Settings;
 use crate::worker::Owners;
 
@@ -19,6 +20,7 @@ pub struct App {
     pub(crate) known: Known,
     pub(crate) admission: Admission,
     pub(crate) owners: Owners,
+    pub(crate) looked: Looked,
     draining: AtomicBool,
 }
 
@@ -76,9 +78,12 @@ impl App {
     /// On a store and an engine that were opened elsewhere.
     pub fn on(engine: Engine, opened: Opened, settings: Settings) -> Result<Arc<App>, OpenError> {
         let admission = Admission::new(settings.limits);
-        let (known, draining) = (Known::default(), AtomicBool::new(false));
-        let owners = Owners::default();
-        Ok(Arc::new(App { engine, opened, settings, known, admission, owners, draining }))
+        let (known, looked) = (Known::default(), Looked::default());
+        let (owners, draining) = (Owners::default(), AtomicBool::new(false));
+        // From here on: what is counted before somebody takes it up is lost.
+        crate::operate::metrics::record();
+        let app = App { engine, opened, settings, known, admission, owners, looked, draining };
+        Ok(Arc::new(app))
     }
 
     /// The engine, for whoever embeds the server.

@@ -8,6 +8,7 @@ mod app;
 mod auth;
 mod hooks;
 mod openapi;
+pub mod operate;
 mod problem;
 mod request;
 mod route;

@@ -32,6 +32,7 @@ pub(crate) fn routes() -> Vec<Route> {
         describe::routes(),
         crate::worker::routes(),
         crate::hooks::routes(),
+        crate::operate::routes(),
     ]
     .concat()
 }
