@@ -63,6 +63,7 @@ pub enum Verb {
     CloseQuarantine,
     CreateToken,
     RevokeToken,
+    CreateApprovalLink,
 }
 
 impl Verb {
@@ -90,6 +91,7 @@ impl Verb {
             Verb::CloseQuarantine => "close_quarantine",
             Verb::CreateToken => "create_token",
             Verb::RevokeToken => "revoke_token",
+            Verb::CreateApprovalLink => "create_approval_link",
         }
     }
 }

@@ -8,6 +8,7 @@ use semel_store::{Access, Clock, Opened, StoreError};
 
 use crate::admit::Admission;
 use crate::auth::Known;
+use crate::pages::Sessions;
 use crate::settings::Settings;
 
 /// One server's state.
@@ -17,6 +18,7 @@ pub struct App {
     pub(crate) settings: Settings,
     pub(crate) known: Known,
     pub(crate) admission: Admission,
+    pub(crate) sessions: Sessions,
     draining: AtomicBool,
 }
 
@@ -73,7 +75,8 @@ impl App {
     pub fn on(engine: Engine, opened: Opened, settings: Settings) -> Result<Arc<App>, OpenError> {
         let admission = Admission::new(settings.limits);
         let (known, draining) = (Known::default(), AtomicBool::new(false));
-        Ok(Arc::new(App { engine, opened, settings, known, admission, draining }))
+        let sessions = Sessions::default();
+        Ok(Arc::new(App { engine, opened, settings, known, admission, sessions, draining }))
     }
 
     /// The engine, for whoever embeds the server.

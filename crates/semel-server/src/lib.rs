@@ -7,6 +7,7 @@ mod api;
 mod app;
 mod auth;
 mod openapi;
+mod pages;
 mod problem;
 mod request;
 mod route;
