@@ -120,11 +120,7 @@ fn settle(args: &mut Args) -> Result<Config, Failed> {
 
 /// Talk goes to stderr, by default only warnings, and without secrets; a server sends its traces,
 /// too, where there is somebody to take them. A program that embeds us may have set up its own.
-fn start_logging(
-    args: &Args,
-    set: &config::Set,
-    redactor: &Redactor,
-) -> Result<Watching, Failed> {
+fn start_logging(args: &Args, set: &config::Set, redactor: &Redactor) -> Result<Watching, Failed> {
     let serves = matches!(args.command, args::Command::Serve(_));
     let endpoint = set.otlp.endpoint.clone().filter(|_| serves);
     let telemetry = Telemetry {

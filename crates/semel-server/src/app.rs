@@ -9,6 +9,7 @@ use semel_store::{Access, Clock, Opened, StoreError};
 use crate::admit::Admission;
 use crate::auth::Known;
 use crate::operate::metrics::Looked;
+use crate::pages::Sessions;
 use crate::settings::Settings;
 use crate::worker::Owners;
 
@@ -21,6 +22,7 @@ pub struct App {
     pub(crate) admission: Admission,
     pub(crate) owners: Owners,
     pub(crate) looked: Looked,
+    pub(crate) sessions: Sessions,
     draining: AtomicBool,
 }
 
@@ -80,10 +82,20 @@ impl App {
         let admission = Admission::new(settings.limits);
         let (known, looked) = (Known::default(), Looked::default());
         let (owners, draining) = (Owners::default(), AtomicBool::new(false));
+        let sessions = Sessions::default();
         // From here on: what is counted before somebody takes it up is lost.
         crate::operate::metrics::record();
-        let app = App { engine, opened, settings, known, admission, owners, looked, draining };
-        Ok(Arc::new(app))
+        Ok(Arc::new(App {
+            engine,
+            opened,
+            settings,
+            known,
+            admission,
+            owners,
+            looked,
+            sessions,
+            draining,
+        }))
     }
 
     /// The engine, for whoever embeds the server.

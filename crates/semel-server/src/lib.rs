@@ -9,6 +9,7 @@ mod auth;
 mod hooks;
 mod openapi;
 pub mod operate;
+mod pages;
 mod problem;
 mod request;
 mod route;
