@@ -445,6 +445,8 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 0)]
         finished: u32,
     },
+    /// Begin and settle, and starts, a second over the loopback; and what an overload is told
+    Http,
     /// What the runs of quiet namespaces feel of one with a hundred times their load
     Fairness,
     /// Steps and effects a second from Python; runs `python3 -m semel bench python`

@@ -122,6 +122,7 @@ async fn run_bench(bench: Bench, named: Option<&str>, printer: &Printer) -> Resu
     let postgres = named.filter(|store| store.starts_with("postgres"));
     match (bench, postgres) {
         (Bench::Python { .. }, _) => unreachable!("Python measures itself"),
+        (Bench::Http, _) => bench::http(printer).await,
         (Bench::Fairness, _) => bench::fairness(printer, named).await,
         (Bench::Ledger, None) => bench::ledger(printer).await,
         (Bench::Runs { steps, finished }, None) => bench::runs(printer, steps, finished).await,
