@@ -8,6 +8,7 @@ mod runs;
 mod schedules;
 mod server;
 mod spec;
+mod triggers;
 
 pub(crate) use backup::{Backup, BackupCommand, Keys};
 pub(crate) use config::{Config, ConfigShow};
@@ -20,6 +21,9 @@ pub(crate) use runs::{
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
 pub(crate) use server::{Serve, TokenCreate, Tokens};
 pub(crate) use spec::{Lint, Spec, Suspects};
+pub(crate) use triggers::{
+    TriggerDeliveries, TriggerLs, TriggerPut, TriggerRemove, TriggerTest, Triggers,
+};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -102,6 +106,9 @@ pub(crate) enum Command {
     /// Start runs by the clock: one run per tick, for ever
     #[command(subcommand)]
     Schedules(Schedules),
+    /// Start runs by webhooks: one run per delivery, however often it is sent
+    #[command(subcommand)]
+    Triggers(Triggers),
     /// Look at effects and settle doubts
     #[command(subcommand)]
     Effects(Effects),

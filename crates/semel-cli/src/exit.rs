@@ -101,6 +101,15 @@ impl Failed {
         Failed::from(error).hint(hint)
     }
 
+    pub(crate) fn about_trigger(error: semel::Error) -> Failed {
+        let hint = match error.code() {
+            Code::NotFound => "check the name and the namespace with `semel triggers ls`",
+            Code::RetryBeyondRetention => "declare a longer `replay_window`",
+            code => code.hint(),
+        };
+        Failed::from(error).hint(hint)
+    }
+
     pub(crate) fn exit(&self) -> u8 {
         self.exit
     }
@@ -145,6 +154,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::ScheduleInvalid
         | Code::KeyFileInvalid
         | Code::SecretInvalid
+        | Code::TriggerInvalid
         | Code::KeyMissing
         | Code::RequestInvalid
         | Code::BodyTooLarge
@@ -184,6 +194,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::NoQuarantine
         | Code::SecretExposed
         | Code::StoreNotEmpty
+        | Code::SignatureInvalid
         | Code::Unauthenticated
         | Code::Forbidden
         | Code::HostRefused

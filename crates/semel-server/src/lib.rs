@@ -6,13 +6,17 @@ mod admit;
 mod api;
 mod app;
 mod auth;
+mod hooks;
 mod openapi;
+pub mod operate;
+mod pages;
 mod problem;
 mod request;
 mod route;
 mod serve;
 mod settings;
 mod turn;
+mod worker;
 
 pub use app::{App, OpenError};
 pub use openapi::document as openapi_document;

@@ -8,13 +8,17 @@ pub mod backup;
 mod cards;
 mod clock;
 mod error;
+pub mod measure;
 pub mod memory;
 mod model;
 mod opened;
 pub mod postgres;
 mod random;
+#[cfg(feature = "remote")]
+pub mod remote;
 mod runs;
 mod seals;
+mod server_time;
 pub mod sqlite;
 mod upkeep;
 mod veil;
@@ -29,7 +33,7 @@ pub use opened::{Access, Opened};
 pub use runs::{Append, Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs};
 pub use upkeep::{
     Audit, Belonging, Beside, CardAudit, Closed, Identity, Lost, LostRow, PartAudit, Return,
-    RunAudit, Upkeep,
+    RunAudit, Tally, Upkeep,
 };
 
 pub use veil::{KeyInfo, Keyring, Veil, read_secrets};

@@ -14,6 +14,9 @@ pub trait Runs: Send + Sync + 'static {
     /// One run.
     async fn run(&self, namespace: &str, id: &str) -> Result<Option<Run>, StoreError>;
 
+    /// In which namespace a run is. Whoever names a run by its number may be a stranger to it.
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError>;
+
     /// Entries of a run's journal from a place on, in order, at most so many.
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError>;
 

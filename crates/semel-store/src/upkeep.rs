@@ -57,6 +57,10 @@ pub trait Upkeep: Store {
     /// Checks each intent of the outbox after this number.
     async fn audit_outbox(&self, after: i64, limit: usize) -> Result<PartAudit<i64>, StoreError>;
 
+    /// How much there is to look after, over all namespaces: read off indexes of what is open, so
+    /// that it does not grow with history, and each count ends at `most`.
+    async fn tally(&self, most: u32) -> Result<Tally, StoreError>;
+
     /// Which store this is, and how far it has come.
     async fn identity(&self) -> Result<Identity, StoreError>;
 
@@ -82,6 +86,22 @@ pub trait Upkeep: Store {
     /// What processes remember to have written and the store has forgotten, after a cursor.
     async fn lost(&self, after: i64, limit: usize) -> Result<Vec<Lost>, StoreError>;
 }
+
+/// How much there is to look after, as the rows say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub in_doubt: u32,
+    /// When the oldest effect that is in doubt was planned.
+    pub oldest_in_doubt: Option<Wall>,
+    /// Effects that wait for a person's approval.
+    pub held: u32,
+    pub alarmed: u32,
+    /// Runs that have not ended, by state.
+    pub runs: BTreeMap<String, u32>,
+}
+
+/// The states of runs that have not ended.
+pub(crate) const OPEN_RUNS: [&str; 5] = ["ready", "running", "waiting", "paused", "cancelling"];
 
 /// Which store it is, and how far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]

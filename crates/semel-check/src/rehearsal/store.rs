@@ -124,6 +124,11 @@ impl<P: Around> Runs for Watched<P> {
         self.store.run(namespace, id).await
     }
 
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        self.points.reading().await;
+        self.store.namespace_of(run).await
+    }
+
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
         self.points.reading().await;
         self.store.journal(run, from, limit).await

@@ -25,6 +25,7 @@ mod signals;
 mod spec;
 mod suspects;
 mod tokens;
+mod triggers;
 pub(crate) mod verify;
 
 pub(crate) use effects::print_effect;
@@ -66,6 +67,7 @@ pub(crate) async fn run(
         Command::Tokens(command) => tokens::run(&place, command, printer).await,
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Schedules(command) => schedules::run(&place, command, printer).await,
+        Command::Triggers(command) => triggers::run(&place, command, printer).await,
         Command::Signals(command) => signals::run(&place, command, printer).await,
         Command::Releases(command) => releases::run(&place, command, printer).await,
         Command::Effects(command) => run_effects(&place, command, printer).await,

@@ -17,6 +17,7 @@ mod import;
 mod lists;
 mod migrate;
 mod on_postgres;
+mod over_http;
 mod proofs;
 mod python;
 mod quarantine;
@@ -32,6 +33,7 @@ mod stages;
 mod steering;
 mod suspects;
 mod told;
+mod triggers;
 
 use std::fs;
 use std::future::Future;

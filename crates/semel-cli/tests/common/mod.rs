@@ -24,6 +24,7 @@ pub(crate) fn semel() -> Command {
     command.stdin(Stdio::null());
     for name in [
         "SEMEL_STORE",
+        "SEMEL_TOKEN",
         "SEMEL_NAMESPACE",
         "SEMEL_CONFIG",
         "SEMEL_KEY_FILE",

@@ -20,6 +20,10 @@ impl Runs for Memory {
         number.and_then(|number| runs.runs.get(number)).map(read).transpose()
     }
 
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        Ok(self.rows().runs.runs.get(&run).map(|row| row.namespace.clone()))
+    }
+
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
         let rows = self.rows();
         let found = rows.runs.journal.rows().range((run, from)..=(run, u64::MAX)).take(limit);

@@ -23,7 +23,7 @@ mod outbox;
 mod rows;
 mod run_rows;
 mod seals;
-mod time;
+mod tally;
 mod transaction;
 mod upkeep;
 mod wanted;
@@ -53,11 +53,11 @@ use tokio::sync::{Semaphore, watch};
 use self::address::PgAddress;
 use self::connect::Door;
 use self::meta::{Meta, Reading};
-use self::time::ServerTime;
 use self::writer::Writer;
+use crate::server_time::ServerTime;
 use crate::{
     Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, Veil,
-    random_hex,
+    measure, random_hex,
 };
 
 /// A ledger, its runs and their cards in a schema of a Postgres database.
@@ -314,7 +314,8 @@ impl Store for Postgres {
 
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
         let writer = self.writer()?;
-        writer.commit(self.cover(batch).await?).await
+        let batch = self.cover(batch).await?;
+        measure::commit("postgres", writer.commit(batch)).await
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {

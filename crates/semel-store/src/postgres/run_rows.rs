@@ -39,6 +39,8 @@ pub(super) fn inked(row: &SqlRow) -> Result<Inked, StoreError> {
 const RUN: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
      WHERE namespace = $1 AND id = $2";
 
+const NAMESPACE_OF: &str = "SELECT namespace FROM semel.runs WHERE number = $1";
+
 pub(super) const JOURNAL: &str = "SELECT seq, link, entry FROM semel.journal \
      WHERE run = $1 AND seq >= $2 \
      ORDER BY seq LIMIT $3";
@@ -77,6 +79,11 @@ impl Runs for Postgres {
         let params: [Param<'_>; 2] = [(&namespace, Type::TEXT), (&id, Type::TEXT)];
         let found = read(&self.door, RUN, &params).await?;
         found.first().map(|row| run(self.shared(), row)).transpose()
+    }
+
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        let found = read(&self.door, NAMESPACE_OF, &[(&run, Type::INT8)]).await?;
+        found.first().map(|row| get(row, 0)).transpose()
     }
 
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {

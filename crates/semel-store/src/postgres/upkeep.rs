@@ -11,11 +11,11 @@ use tokio_postgres::types::Type;
 use super::load::{get, signed, unsigned};
 use super::rows::{self, read, sql_limit};
 use super::wire::Param;
-use super::{FORMAT, Postgres, cards, run_rows, seals};
+use super::{FORMAT, Postgres, cards, run_rows, seals, tally};
 use crate::upkeep::{EffectColumns, RunColumns, blob_problem, chain_problem};
 use crate::{
     Audit, Belonging, Beside, CardAudit, Closed, CommitError, Identity, Lost, LostRow, PartAudit,
-    Return, RunAudit, Store, StoreError, Upkeep,
+    Return, RunAudit, Store, StoreError, Tally, Upkeep,
 };
 
 /// How many large values are read at once.
@@ -55,6 +55,10 @@ impl Upkeep for Postgres {
 
     fn format(&self) -> i64 {
         FORMAT
+    }
+
+    async fn tally(&self, most: u32) -> Result<Tally, StoreError> {
+        tally::tally(&self.door, most).await
     }
 
     /// Nothing: Postgres checks its pages itself where it was set up with checksums.

@@ -22,6 +22,7 @@ mod runs;
 mod seals;
 mod session;
 mod standing;
+mod tally;
 mod transaction;
 mod turnstile;
 mod upkeep;
@@ -44,6 +45,7 @@ use semel_core::time::{Moment, Steady, Wall};
 
 use crate::{
     Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Return, Store, StoreError, Veil,
+    measure,
 };
 use reader::Reader;
 use session::Session;
@@ -124,6 +126,11 @@ impl Sqlite {
         rusqlite::version()
     }
 
+    /// Why nothing is written any more: the file was found damaged, or the writer has ended.
+    pub fn damage(&self) -> Option<StoreError> {
+        self.writer.as_ref().and_then(Writer::damage)
+    }
+
     fn writer(&self) -> Result<&Writer, StoreError> {
         let closed = || StoreError::Unavailable("the store is open for reading only".into());
         self.writer.as_ref().ok_or_else(closed)
@@ -142,7 +149,8 @@ impl Store for Sqlite {
 
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
         let writer = self.writer()?;
-        writer.commit(self.cover(batch).await?, &self.shared.veil).await
+        let batch = self.cover(batch).await?;
+        measure::commit("sqlite", writer.commit(batch, &self.shared.veil)).await
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {

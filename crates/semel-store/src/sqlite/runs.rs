@@ -82,6 +82,10 @@ impl Runs for Sqlite {
         self.read_runs(move |connection| run_rows::run(connection, &veil, &namespace, &id)).await
     }
 
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        self.read_runs(move |connection| Ok(run_rows::namespace_of(connection, run)?)).await
+    }
+
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
         let entries = self.raw_journal(run, from, limit).await?;
         entries.into_iter().map(|entry| entry.revealed(&self.shared.veil, run)).collect()

@@ -8,11 +8,11 @@ use semel_core::time::Wall;
 
 use super::run_audit::{self, BLOBS, Page};
 use super::standing::{self, Closing};
-use super::{Sqlite, cards, rows, seals};
+use super::{Sqlite, cards, rows, seals, tally};
 use crate::upkeep::{blob_problem, chain_problem};
 use crate::{
     Audit, Belonging, Beside, CardAudit, Closed, CommitError, Identity, Lost, PartAudit, Return,
-    RunAudit, StoreError, Upkeep,
+    RunAudit, StoreError, Tally, Upkeep,
 };
 
 /// How many deliveries are read at once.
@@ -26,6 +26,10 @@ impl Upkeep for Sqlite {
 
     fn format(&self) -> i64 {
         self.format
+    }
+
+    async fn tally(&self, most: u32) -> Result<Tally, StoreError> {
+        self.reader.run(move |connection| tally::tally(connection, most)).await
     }
 
     async fn check_pages(&self) -> Result<Vec<String>, StoreError> {

@@ -1,7 +1,7 @@
 //! The one writer of a process. It drains all waiting batches into one transaction, so that many
 //! callers share one sync of the disk.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rusqlite::{Connection, params};
 use semel_core::limits;
@@ -29,6 +29,7 @@ pub(super) enum Job {
 /// The handle to the writer thread.
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
+    damage: Arc<OnceLock<StoreError>>,
 }
 
 impl Writer {
@@ -40,9 +41,17 @@ impl Writer {
         shared: Arc<Shared>,
     ) -> Result<Writer, StoreError> {
         let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
-        let thread = Thread { connection, turnstile, mark_file, mark, shared, damage: None };
+        let damage = Arc::new(OnceLock::new());
+        let found = damage.clone();
+        let thread = Thread { connection, turnstile, mark_file, mark, shared, damage: found };
         spawn("semel-writer", move || thread.run(inbox))?;
-        Ok(Writer { jobs })
+        Ok(Writer { jobs, damage })
+    }
+
+    /// Why nothing is written any more.
+    pub(super) fn damage(&self) -> Option<StoreError> {
+        let ended = || self.jobs.is_closed().then(gone);
+        self.damage.get().cloned().or_else(ended)
     }
 
     /// Queues a batch and waits until it is durable.
@@ -88,7 +97,7 @@ pub(super) struct Thread {
     mark: Mark,
     pub(super) shared: Arc<Shared>,
     /// Once SQLite has found the file damaged: the answer to everything that follows.
-    damage: Option<StoreError>,
+    damage: Arc<OnceLock<StoreError>>,
 }
 
 impl Thread {
@@ -159,7 +168,7 @@ impl Thread {
         &mut self,
         work: impl FnOnce(&mut Connection, &mut Standing) -> Result<(T, bool), ReadError>,
     ) -> Result<T, StoreError> {
-        if let Some(damage) = &self.damage {
+        if let Some(damage) = self.damage.get() {
             return Err(damage.clone());
         }
         let _turn = self.turnstile.enter()?;
@@ -198,17 +207,13 @@ impl Thread {
                 }
                 Ok(value)
             }
-            Err(error) => Err(give_up(&self.connection, &mut self.damage, error)),
+            Err(error) => Err(give_up(&self.connection, &self.damage, error)),
         }
     }
 }
 
 /// Undoes the transaction. On damaged pages nothing is written any more.
-fn give_up(
-    connection: &Connection,
-    damage: &mut Option<StoreError>,
-    error: ReadError,
-) -> StoreError {
+fn give_up(connection: &Connection, damage: &OnceLock<StoreError>, error: ReadError) -> StoreError {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     if !connection.is_autocommit() {
         let _ = connection.execute_batch("ROLLBACK");
@@ -217,7 +222,9 @@ fn give_up(
     stop_if_the_disk_failed(&error);
     let is_damaged = matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase));
     let error = store_error(&error);
-    *damage = is_damaged.then(|| error.clone());
+    if is_damaged {
+        let _ = damage.set(error.clone());
+    }
     error
 }
 
