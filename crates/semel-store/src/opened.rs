@@ -93,15 +93,21 @@ impl Opened {
     /// Brings the store at an address to the format that this Semel writes, and creates it where
     /// there is none. Returns the format it had, zero for none.
     pub async fn migrate(url: &str) -> Result<i64, StoreError> {
+        Opened::migrate_veiled(url, Veil::from_environment()?).await
+    }
+
+    /// The same, with these keys and secrets.
+    pub async fn migrate_veiled(url: &str, veil: Veil) -> Result<i64, StoreError> {
         if let Some(("postgres" | "postgresql", _)) = url.split_once(':') {
             return Postgres::migrate(url).await;
         }
-        let from = match Opened::open(url, Access::ReadOnly, Clock::Real).await {
+        let (access, clock) = (Access::ReadOnly, Clock::Real);
+        let from = match Opened::open_veiled(url, access, clock, veil.clone()).await {
             Ok(opened) => opened.upkeep()?.format(),
             Err(StoreError::Missing(_)) => 0,
             Err(error) => return Err(error),
         };
-        Opened::open(url, Access::ReadWrite, Clock::Real).await.map(|_| from)
+        Opened::open_veiled(url, Access::ReadWrite, Clock::Real, veil).await.map(|_| from)
     }
 
     /// Why nothing is written any more, where that is known without asking.

@@ -13,7 +13,7 @@ use crate::print::Printer;
 
 pub(crate) fn run(command: Keys, printer: &Printer) -> Result<(), Failed> {
     match command {
-        Keys::New { file, id, namespace } => new(&file, id, namespace.as_deref(), printer),
+        Keys::New { file, id, only_for } => new(&file, id, only_for.as_deref(), printer),
         Keys::Ls { file } => ls(&file, printer),
         Keys::Drop { file, id, for_ever: _ } => forget(&file, &id, printer),
     }
