@@ -33,8 +33,8 @@ T = TypeVar("T")
 class AsyncSemel(App):
     """A ledger for async code. Runs are worked on in the event loop that opened it.
 
-    `async with AsyncSemel("sqlite:semel.db") as app:` (or another address, as for `Semel`), or `await AsyncSemel(...)`; close it by
-    `await app.close()`."""
+    `async with AsyncSemel("sqlite:semel.db") as app:`, or `await AsyncSemel(...)`; close it by
+    `await app.close()`. The addresses are those of `Semel`."""
 
     def __init__(
         self,
