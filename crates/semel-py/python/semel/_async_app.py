@@ -69,7 +69,7 @@ class AsyncSemel(App):
                         inbox, place, self.url, self._within, self._token
                     )
                 )
-                self.namespace = self._native.namespace
+                self.namespace = self.native.namespace
                 # Of its own: another Semel on this event loop may offer workflows of these names.
                 self._host = Host(asyncio.get_running_loop())
                 self._set_lease()
