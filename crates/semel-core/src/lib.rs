@@ -13,6 +13,7 @@ pub mod derive;
 pub mod fingerprint;
 pub mod idempotency;
 pub mod json;
+pub mod redact;
 pub mod seal;
 
 pub mod claim;
@@ -22,11 +23,13 @@ pub mod retry;
 pub mod time;
 
 pub mod access;
+pub mod approval_link;
 pub mod audit;
 pub mod check;
 pub mod effect;
 pub mod entity;
 pub mod gate;
+pub mod hook;
 pub mod journal;
 pub mod notice;
 pub mod proof;
@@ -41,6 +44,7 @@ pub mod wire_ask;
 pub mod wire_release;
 pub mod wire_run;
 pub mod wire_schedule;
+pub mod wire_trigger;
 
 pub mod declare;
 pub mod lint;

@@ -69,6 +69,12 @@ pub const INBOX_MAX: usize = 1_000;
 pub const WAITERS_MAX: usize = 1_000;
 /// After how long it is asked whether a callback is still of use to anybody.
 pub const CALLBACK_MS: u64 = 90 * DAY_MS;
+/// For how long a link to a question is good, where nobody says.
+pub const APPROVAL_LINK_MS: u64 = 3 * DAY_MS;
+/// For how long a link to a question is good at most: a credential in a mailbox must end.
+pub const APPROVAL_LINK_MS_MAX: u64 = 90 * DAY_MS;
+/// For how long a link whose time is over still says so, and what was decided.
+pub const APPROVAL_LINK_KEPT_MS: u64 = 30 * DAY_MS;
 /// Releases of one workflow that are remembered: each change of its source may be one.
 pub const RELEASES_MAX: usize = 200;
 /// After how long without a word from any worker a release counts as gone, in milliseconds.
@@ -99,6 +105,27 @@ pub const TICK_LATE_MS_MAX: i64 = 60_000;
 pub const REPEATS_SUBJECTS_MAX: usize = 1_024;
 /// After how long it is asked whether the subject of a count of repeats is still there.
 pub const REPEATS_MS: u64 = WINDOW_MS;
+
+/// A loop of the engine that got nowhere for this long hangs or is dead: each looks at least once a
+/// second, and health must tell within ten.
+pub const LOOP_SILENT_MS_MAX: u64 = 8_000;
+/// How far the time in a signed delivery may be from ours, on both sides: what the senders' own
+/// libraries allow.
+pub const HOOK_AGE_MS_MAX: i64 = 300_000;
+/// Signatures in one delivery: a rotation has two, and each costs work before anybody is believed.
+pub const HOOK_SIGNATURES_MAX: usize = 20;
+/// Deliveries of one trigger that are kept, and as many that were refused: they lie in one card.
+pub const HOOK_DELIVERIES_MAX: usize = 100;
+/// What is told of one delivery: a sentence.
+pub const HOOK_DETAIL_BYTES_MAX: usize = 300;
+/// Members of an input that a trigger makes, parts of its key, attributes of an event.
+pub const HOOK_MEMBERS_MAX: usize = 100;
+/// A template of a trigger: some names and pointers.
+pub const HOOK_TEMPLATE_BYTES_MAX: usize = 2_000;
+/// A secret, in the file that it is read from.
+pub const HOOK_SECRET_BYTES_MAX: usize = 64 * 1024;
+/// Triggers whose deliveries are noted in memory before they are written.
+pub const HOOK_TRIGGERS_MAX: usize = 1_024;
 
 /// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
 pub const COMMIT_TRIES_MAX: usize = 64;
@@ -139,5 +166,9 @@ pub const WALL_SLACK_MS: i64 = 1_000;
 pub const POLL_MS: u64 = 1_000;
 /// How long a due effect may wait for code before it is listed as unattended.
 pub const UNATTENDED_MS: u64 = 10_000;
+/// A secret that is looked for in texts: a shorter one would be found in words and numbers.
+pub const SECRET_BYTES_MIN: usize = 8;
+/// Declared secrets: each makes some thirty searches over every text that is written.
+pub const SECRETS_MAX: usize = 100;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;

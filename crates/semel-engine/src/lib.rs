@@ -5,6 +5,7 @@
 //! commits the decision with a guard, and acts only when that is durable; a failed guard brings the
 //! truth, and the rule decides again.
 
+mod approval_links;
 mod approvals;
 mod audit;
 mod call;
@@ -15,24 +16,32 @@ mod effects;
 mod error;
 mod flights;
 mod job;
+mod loops;
+pub mod measure;
 mod notify;
 mod once;
 mod outbox;
 mod proof;
 mod rates;
 mod recall;
+mod redact;
 mod repeats;
 mod runs;
 mod schedules;
+mod secrets;
 mod tokens;
+mod trace;
 mod transaction;
+mod triggers;
 
+pub use approval_links::Question;
 pub use approvals::Decided;
 pub use audit::AuditPage;
 pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
 pub use job::Handler;
+pub use loops::{Loop, Pulse};
 pub use notify::Told;
 pub use once::Identity;
 pub use runs::{
@@ -40,6 +49,9 @@ pub use runs::{
     StepFault, StepFn, Undo, Work, callback_signal,
 };
 pub use schedules::{SchedulePage, Scheduled};
+pub use secrets::secrets_of;
+pub use trace::{Traces, send_traces_by};
+pub use triggers::{TriggerPage, Triggered};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -54,6 +66,7 @@ use chance::Chance;
 use flights::Flights;
 use repeats::Counting;
 use runs::{Dispatch, Known};
+use triggers::Noted;
 
 /// The engine on one store, in this process. Cheap to clone.
 #[derive(Clone)]
@@ -93,6 +106,8 @@ struct Inner {
     dispatch: Arc<Dispatch>,
     releases: Known,
     repeats: Counting,
+    turns: loops::Turns,
+    deliveries: Noted,
     /// Whoever appends to an audit chain.
     audit_turn: tokio::sync::Mutex<()>,
 }
@@ -159,6 +174,8 @@ impl Engine {
             dispatch: Arc::default(),
             releases: Known::default(),
             repeats: Counting::default(),
+            turns: loops::Turns::default(),
+            deliveries: Noted::default(),
             audit_turn: tokio::sync::Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner), identity: None })

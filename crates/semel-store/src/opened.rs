@@ -8,7 +8,7 @@ use crate::postgres::Postgres;
 #[cfg(feature = "remote")]
 use crate::remote::Remote;
 use crate::sqlite::Sqlite;
-use crate::{Clock, Store, StoreError, Upkeep};
+use crate::{Clock, Store, StoreError, Upkeep, Veil};
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,20 @@ pub enum Opened {
 impl Opened {
     /// Opens `memory:`, `sqlite:path/to/file.db`, `postgres://…` or the server at `http://…`, whose
     /// token is in `SEMEL_TOKEN` or in the address.
+    ///
+    /// Keys and secrets are those that the environment names.
     pub async fn open(url: &str, access: Access, clock: Clock) -> Result<Opened, StoreError> {
-        Opened::open_as(url, None, access, clock).await
+        Opened::open_veiled(url, access, clock, Veil::from_environment()?).await
+    }
+
+    /// The same, with these keys and secrets.
+    pub async fn open_veiled(
+        url: &str,
+        access: Access,
+        clock: Clock,
+        veil: Veil,
+    ) -> Result<Opened, StoreError> {
+        Opened::open_by((url, None), access, clock, veil).await
     }
 
     /// The same with a token for a server.
@@ -45,6 +57,15 @@ impl Opened {
         access: Access,
         clock: Clock,
     ) -> Result<Opened, StoreError> {
+        Opened::open_by((url, token), access, clock, Veil::from_environment()?).await
+    }
+
+    async fn open_by(
+        (url, token): (&str, Option<&str>),
+        access: Access,
+        clock: Clock,
+        veil: Veil,
+    ) -> Result<Opened, StoreError> {
         match url.split_once(':') {
             Some(("http" | "https", _)) => open_remote(url, token, access, clock).await,
             Some(_) | None if token.is_some() => {
@@ -53,13 +74,14 @@ impl Opened {
             }
             Some(("sqlite", path)) if !path.is_empty() => {
                 let path = path.strip_prefix("//").unwrap_or(path).to_owned();
-                let open = move || Sqlite::open(Path::new(&path), access, clock);
+                let open = move || Sqlite::open_veiled(Path::new(&path), access, clock, veil);
                 let opened = tokio::task::spawn_blocking(open).await;
                 let stopped = |error| StoreError::Unavailable(format!("opening: {error}"));
                 Ok(Opened::Sqlite(Arc::new(opened.map_err(stopped)??)))
             }
             Some(("postgres" | "postgresql", _)) => {
-                Ok(Opened::Postgres(Arc::new(Postgres::open(url, access, clock).await?)))
+                let opened = Postgres::open_veiled(url, access, clock, veil).await?;
+                Ok(Opened::Postgres(Arc::new(opened)))
             }
             Some(("memory", "")) => Ok(Opened::Memory(Arc::new(Memory::new(clock)))),
             Some(_) | None => {
@@ -80,6 +102,16 @@ impl Opened {
             Err(error) => return Err(error),
         };
         Opened::open(url, Access::ReadWrite, Clock::Real).await.map(|_| from)
+    }
+
+    /// Why nothing is written any more, where that is known without asking.
+    pub fn damage(&self) -> Option<StoreError> {
+        match self {
+            Opened::Sqlite(store) => store.damage(),
+            Opened::Memory(_) | Opened::Postgres(_) => None,
+            #[cfg(feature = "remote")]
+            Opened::Remote(_) => None,
+        }
     }
 
     /// As every store.

@@ -7,6 +7,7 @@ use semel_core::effect::Ground;
 use semel_core::journal::{self, Event};
 use semel_core::key::Address;
 use semel_core::record::Effect;
+use semel_core::redact::Redactor;
 use semel_core::run::Run;
 use semel_store::{
     Batch, Card, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns,
@@ -60,6 +61,10 @@ impl<P: Around> Store for Watched<P> {
 
     fn clock(&self) -> &Clock {
         self.store.clock()
+    }
+
+    fn redactor(&self) -> Option<&Redactor> {
+        self.store.redactor()
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use semel::{Action, Address, Key, Namespace, Notifier, Semel};
 use semel_core::derive;
 use semel_engine::Engine;
-use semel_store::{Access, Clock, Opened, Store, Upkeep};
+use semel_store::{Access, Clock, Opened, Store, Upkeep, Veil};
 
 use crate::exit::Failed;
 
@@ -15,6 +15,8 @@ use crate::exit::Failed;
 pub(crate) struct Place {
     pub(crate) store: String,
     pub(crate) namespace: String,
+    /// The keys and the secrets of the settings.
+    pub(crate) veil: Veil,
 }
 
 impl Place {
@@ -35,7 +37,7 @@ impl Place {
     }
 
     pub(crate) async fn open(&self, access: Access) -> Result<Opened, Failed> {
-        Ok(Opened::open(&self.store, access, Clock::Real).await?)
+        Ok(Opened::open_veiled(&self.store, access, Clock::Real, self.veil.clone()).await?)
     }
 
     /// Opens an existing store to look at it.
@@ -74,7 +76,8 @@ impl Place {
 
     /// Everything, to work.
     pub(crate) async fn semel(&self) -> Result<Semel, Failed> {
-        Ok(Semel::open(&self.store).await?.namespace(&self.namespace)?)
+        let semel = Semel::open_veiled(&self.store, self.veil.clone()).await?;
+        Ok(semel.namespace(&self.namespace)?)
     }
 
     /// Everything, for a worker: it also tells people, where the environment says how.

@@ -2,6 +2,8 @@
 
 mod approvals;
 mod audits;
+mod backups;
+mod canaries;
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;
@@ -31,6 +33,7 @@ mod stages;
 mod steering;
 mod suspects;
 mod told;
+mod triggers;
 
 use std::fs;
 use std::future::Future;

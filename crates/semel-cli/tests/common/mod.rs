@@ -27,6 +27,8 @@ pub(crate) fn semel() -> Command {
         "SEMEL_TOKEN",
         "SEMEL_NAMESPACE",
         "SEMEL_CONFIG",
+        "SEMEL_KEY_FILE",
+        "SEMEL_SECRETS",
         "XDG_CONFIG_HOME",
         "SEMEL_NOTIFY",
         "SEMEL_NOTIFY_SECRET",
