@@ -23,6 +23,7 @@ const SERDE_FILES: &[&str] = &[
     "suspects/report.rs",
     "journal.rs",
     "access.rs",
+    "approval_link.rs",
     "wire.rs",
     "wire_ask.rs",
     "wire_release.rs",

@@ -65,6 +65,7 @@ pub enum Verb {
     CloseQuarantine,
     CreateToken,
     RevokeToken,
+    CreateApprovalLink,
 }
 
 impl Verb {
@@ -94,6 +95,7 @@ impl Verb {
             Verb::CloseQuarantine => "close_quarantine",
             Verb::CreateToken => "create_token",
             Verb::RevokeToken => "revoke_token",
+            Verb::CreateApprovalLink => "create_approval_link",
         }
     }
 }

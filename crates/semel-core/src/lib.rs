@@ -23,6 +23,7 @@ pub mod retry;
 pub mod time;
 
 pub mod access;
+pub mod approval_link;
 pub mod audit;
 pub mod check;
 pub mod effect;

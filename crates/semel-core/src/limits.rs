@@ -69,6 +69,12 @@ pub const INBOX_MAX: usize = 1_000;
 pub const WAITERS_MAX: usize = 1_000;
 /// After how long it is asked whether a callback is still of use to anybody.
 pub const CALLBACK_MS: u64 = 90 * DAY_MS;
+/// For how long a link to a question is good, where nobody says.
+pub const APPROVAL_LINK_MS: u64 = 3 * DAY_MS;
+/// For how long a link to a question is good at most: a credential in a mailbox must end.
+pub const APPROVAL_LINK_MS_MAX: u64 = 90 * DAY_MS;
+/// For how long a link whose time is over still says so, and what was decided.
+pub const APPROVAL_LINK_KEPT_MS: u64 = 30 * DAY_MS;
 /// Releases of one workflow that are remembered: each change of its source may be one.
 pub const RELEASES_MAX: usize = 200;
 /// After how long without a word from any worker a release counts as gone, in milliseconds.

@@ -554,3 +554,24 @@ impl TokenAsk {
         self.expires_in.as_deref().map(|text| duration("expires_in", text)).transpose()
     }
 }
+
+/// `POST /v1/approvals/{id}/links`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LinkAsk {
+    /// For whom it is: the actor of what is decided with it.
+    pub approver: String,
+    /// After how long it ends; three days where nothing is said.
+    #[serde(default)]
+    pub expires_in: Option<String>,
+}
+
+impl LinkAsk {
+    pub fn expires_ms(&self) -> Result<u64, AskInvalid> {
+        match &self.expires_in {
+            None => Ok(limits::APPROVAL_LINK_MS),
+            Some(text) => duration("expires_in", text),
+        }
+    }
+}

@@ -33,10 +33,22 @@ impl Engine {
         answer: Answer,
         digest: &str,
     ) -> Result<Decided, Error> {
+        self.judge_where(address, person, answer, digest, |_| true).await
+    }
+
+    /// The same, for whoever may answer some questions only: what is not among them is not found.
+    pub(crate) async fn judge_where(
+        &self,
+        address: &Address,
+        person: &Person,
+        answer: Answer,
+        digest: &str,
+        may: impl Fn(&Effect) -> bool,
+    ) -> Result<Decided, Error> {
         let mut stored = self.store().load(address).await?;
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let ground = self.store().ground();
-            let effect = stored.ok_or(Refusal::NotFound)?;
+            let effect = stored.filter(&may).ok_or(Refusal::NotFound)?;
             let judged = approve::judge(&effect, person, answer, digest, &ground.now)?;
             let Judged { effect: next, judgement, is_new } = judged;
             let Some(next) = next else {

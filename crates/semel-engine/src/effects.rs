@@ -206,6 +206,7 @@ impl Engine {
                     return Err(Stopped::Error(Error::new(Code::RunTaken, text)));
                 }
                 written?;
+                trace::armed(permit.attempt);
                 self.inner.flights.publish_to_others(&effect);
                 Ok(answer(permit, effect))
             }

@@ -234,6 +234,7 @@ impl Engine {
     pub async fn sweep(&self) -> Result<usize, Error> {
         let mut swept = self.sweep_runs().await? + self.sweep_callbacks().await?;
         swept += self.sweep_repeats().await? + self.sweep_identities().await?;
+        swept += self.sweep_links().await?;
         loop {
             let due = self.store().sweepable(limits::SWEEP_ROWS_MAX).await?;
             self.got_on(Loop::Job);

@@ -5,6 +5,7 @@
 //! commits the decision with a guard, and acts only when that is durable; a failed guard brings the
 //! truth, and the rule decides again.
 
+mod approval_links;
 mod approvals;
 mod audit;
 mod call;
@@ -33,6 +34,7 @@ mod trace;
 mod transaction;
 mod triggers;
 
+pub use approval_links::Question;
 pub use approvals::Decided;
 pub use audit::AuditPage;
 pub use call::{Call, Doer, Intent, Looked, Sent};
@@ -47,8 +49,8 @@ pub use runs::{
     StepFault, StepFn, Undo, Work, callback_signal,
 };
 pub use schedules::{SchedulePage, Scheduled};
-pub use trace::{Traces, send_traces_by};
 pub use secrets::secrets_of;
+pub use trace::{Traces, send_traces_by};
 pub use triggers::{TriggerPage, Triggered};
 
 use std::collections::{HashMap, HashSet};

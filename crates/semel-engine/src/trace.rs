@@ -74,8 +74,12 @@ pub(crate) fn step(id: &str, attempt: u32) -> Span {
 /// Writes the name of the span that we are in into the attempt that is being armed.
 pub(crate) fn note(effect: &mut Effect) {
     let Some(attempt) = effect.attempts.last_mut() else { return };
-    Span::current().record("semel.effect.attempt", attempt.number);
     attempt.traceparent = TRACES.get().and_then(|traces| traces.name(&Span::current()));
+}
+
+/// The attempt is durable. Not said before: a guess that was refused made none.
+pub(crate) fn armed(attempt: u32) {
+    Span::current().record("semel.effect.attempt", attempt);
 }
 
 /// What this go found was there: the span points to where it happened.

@@ -8,6 +8,8 @@ use semel_store::{Access, Clock, Opened, StoreError};
 
 use crate::admit::Admission;
 use crate::auth::Known;
+use crate::operate::metrics::Looked;
+use crate::pages::Sessions;
 use crate::settings::Settings;
 use crate::worker::Owners;
 
@@ -19,6 +21,8 @@ pub struct App {
     pub(crate) known: Known,
     pub(crate) admission: Admission,
     pub(crate) owners: Owners,
+    pub(crate) looked: Looked,
+    pub(crate) sessions: Sessions,
     draining: AtomicBool,
 }
 
@@ -76,9 +80,22 @@ impl App {
     /// On a store and an engine that were opened elsewhere.
     pub fn on(engine: Engine, opened: Opened, settings: Settings) -> Result<Arc<App>, OpenError> {
         let admission = Admission::new(settings.limits);
-        let (known, draining) = (Known::default(), AtomicBool::new(false));
-        let owners = Owners::default();
-        Ok(Arc::new(App { engine, opened, settings, known, admission, owners, draining }))
+        let (known, looked) = (Known::default(), Looked::default());
+        let (owners, draining) = (Owners::default(), AtomicBool::new(false));
+        let sessions = Sessions::default();
+        // From here on: what is counted before somebody takes it up is lost.
+        crate::operate::metrics::record();
+        Ok(Arc::new(App {
+            engine,
+            opened,
+            settings,
+            known,
+            admission,
+            owners,
+            looked,
+            sessions,
+            draining,
+        }))
     }
 
     /// The engine, for whoever embeds the server.

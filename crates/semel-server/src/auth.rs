@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use axum::http::{HeaderMap, Method, header};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 use semel_core::access::{CARD, Presented, Role, Token};
 use semel_core::code::Code;
 use semel_core::key::Namespace;
@@ -39,7 +39,7 @@ impl App {
         let who = match bearer(headers)? {
             Some(token) => self.holder(token).await?,
             None if self.has_tokens().await? => None,
-            None => Some(developer()),
+            None => Some(App::developer()),
         };
         let unknown = || Problem::new(Code::Unauthenticated, "a token is needed");
         let who = who.ok_or_else(unknown)?;
@@ -51,8 +51,13 @@ impl App {
         Err(Problem::new(Code::Forbidden, text))
     }
 
+    /// Whoever develops on this machine, while nobody has made a token.
+    pub(crate) fn developer() -> Who {
+        Who { namespace: Namespace::default(), role: Role::Admin, actor: "local".to_owned() }
+    }
+
     /// Whose token it is.
-    async fn holder(&self, token: &str) -> Result<Option<Who>, Problem> {
+    pub(crate) async fn holder(&self, token: &str) -> Result<Option<Who>, Problem> {
         let lock = || self.known.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((seen, who)) = lock().get(token)
             && seen.elapsed() < BELIEVED
@@ -100,7 +105,8 @@ impl App {
     /// without tokens anything in a browser could otherwise reach it.
     pub(crate) fn check_origin(&self, method: &Method, headers: &HeaderMap) -> Result<(), Problem> {
         let refused = |what: &str| Problem::new(Code::HostRefused, format!("{what} is not ours"));
-        let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"));
+        let text =
+            |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("\u{fffd}"));
         let host = text(header::HOST).map(without_port);
         let is_local = self.settings.listen.ip().is_loopback();
         let ours = &self.settings.hosts;
@@ -110,7 +116,11 @@ impl App {
             return Err(refused("the host"));
         }
         let changes = !matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
-        if let Some(origin) = text(header::ORIGIN).filter(|_| changes) {
+        // A page that sends no referrer cannot name its origin; then the browser itself says
+        // whether the page is one of ours.
+        let site = text(HeaderName::from_static("sec-fetch-site"));
+        let is_own = |origin: &&str| *origin == "null" && site == Some("same-origin");
+        if let Some(origin) = text(header::ORIGIN).filter(|one| changes && !is_own(one)) {
             let from = origin.split_once("://").map(|(_, rest)| without_port(rest));
             if !from.is_some_and(|from| is_known(from) || Some(from) == host) {
                 return Err(refused("the origin"));
@@ -153,11 +163,6 @@ fn without_port(host: &str) -> &str {
 fn is_loopback(host: &str) -> bool {
     let address = host.parse::<std::net::IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|ip| ip.is_loopback())
-}
-
-/// Whoever develops on this machine, while nobody has made a token.
-fn developer() -> Who {
-    Who { namespace: Namespace::default(), role: Role::Admin, actor: "local".to_owned() }
 }
 
 /// The one who asks on an open route: a viewer of nothing.

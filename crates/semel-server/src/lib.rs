@@ -8,6 +8,8 @@ mod app;
 mod auth;
 mod hooks;
 mod openapi;
+pub mod operate;
+mod pages;
 mod problem;
 mod request;
 mod route;

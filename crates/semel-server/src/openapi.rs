@@ -19,6 +19,8 @@ pub(crate) struct Operation {
     pub(crate) is_probe: bool,
     /// Its bodies may be larger than those of other routes.
     pub(crate) body_bytes: Option<usize>,
+    /// For people: no part of the API.
+    pub(crate) is_page: bool,
     pub(crate) request: Option<fn(&mut SchemaGenerator) -> schemars::Schema>,
     /// Statuses of success, with what they mean.
     pub(crate) answers: &'static [(u16, &'static str)],
@@ -43,6 +45,7 @@ impl Operation {
             takes_json: false,
             is_probe: false,
             body_bytes: None,
+            is_page: false,
             request: None,
             answers: &[(200, "done")],
             answer_kind: "application/json",
@@ -79,6 +82,10 @@ impl Operation {
         Operation { body_bytes: Some(body_bytes), ..self }
     }
 
+    pub(crate) const fn page(self) -> Operation {
+        Operation { is_page: true, answer_kind: "text/html", ..self }
+    }
+
     pub(crate) const fn probe(self) -> Operation {
         Operation { is_probe: true, ..self }
     }
@@ -110,7 +117,7 @@ pub fn document() -> Value {
         .with(|settings| settings.definitions_path = "/components/schemas".into())
         .into_generator();
     let mut paths: Map<String, Value> = Map::new();
-    for route in &routes {
+    for route in routes.iter().filter(|route| !route.operation.is_page) {
         let item = paths.entry(route.path).or_insert_with(|| json!({}));
         let method = route.method.as_str().to_ascii_lowercase();
         item[method] = operation(route, &mut generator);

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use semel_store::Veil;
 use semel_core::hook::Content;
+use semel_store::Veil;
 
 /// How a server runs.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// How links in messages begin, such as `https://semel.example.com`.
     pub public_url: Option<String>,
+    /// Whether `/metrics` asks for a token wherever other requests do.
+    pub metrics_token_required: bool,
     pub limits: Limits,
     /// The keys and the secrets of the store.
     pub veil: Veil,
@@ -83,6 +85,7 @@ impl Settings {
             tls: None,
             hosts: Vec::new(),
             public_url: None,
+            metrics_token_required: true,
             limits: Limits::default(),
             veil: Veil::default(),
             triggers: BTreeMap::new(),

@@ -55,6 +55,9 @@ pub enum StoreError {
     BackupInvalid(String),
     #[error("{0} is not empty")]
     NotEmpty(String),
+    /// Somebody who keeps the store for us says no, by a code of its own.
+    #[error("{1}")]
+    Refused(Code, String),
 }
 
 impl StoreError {
@@ -77,6 +80,7 @@ impl StoreError {
             StoreError::SecretExposed(_) => Code::SecretExposed,
             StoreError::BackupInvalid(_) => Code::BackupInvalid,
             StoreError::NotEmpty(_) => Code::StoreNotEmpty,
+            StoreError::Refused(code, _) => *code,
         }
     }
 }

@@ -32,7 +32,8 @@ pub enum Opened {
 }
 
 impl Opened {
-    /// Opens `memory:`, `sqlite:path/to/file.db` or `postgres://…`.
+    /// Opens `memory:`, `sqlite:path/to/file.db`, `postgres://…` or the server at `http://…`, whose
+    /// token is in `SEMEL_TOKEN` or in the address.
     ///
     /// Keys and secrets are those that the environment names.
     pub async fn open(url: &str, access: Access, clock: Clock) -> Result<Opened, StoreError> {
@@ -45,10 +46,8 @@ impl Opened {
         access: Access,
         clock: Clock,
         veil: Veil,
-    /// Opens `memory:`, `sqlite:path/to/file.db`, `postgres://…` or the server at `http://…`, whose
-    /// token is in `SEMEL_TOKEN` or in the address.
-    pub async fn open(url: &str, access: Access, clock: Clock) -> Result<Opened, StoreError> {
-        Opened::open_as(url, None, access, clock).await
+    ) -> Result<Opened, StoreError> {
+        Opened::open_by((url, None), access, clock, veil).await
     }
 
     /// The same with a token for a server.
@@ -57,6 +56,15 @@ impl Opened {
         token: Option<&str>,
         access: Access,
         clock: Clock,
+    ) -> Result<Opened, StoreError> {
+        Opened::open_by((url, token), access, clock, Veil::from_environment()?).await
+    }
+
+    async fn open_by(
+        (url, token): (&str, Option<&str>),
+        access: Access,
+        clock: Clock,
+        veil: Veil,
     ) -> Result<Opened, StoreError> {
         match url.split_once(':') {
             Some(("http" | "https", _)) => open_remote(url, token, access, clock).await,
@@ -101,6 +109,8 @@ impl Opened {
         match self {
             Opened::Sqlite(store) => store.damage(),
             Opened::Memory(_) | Opened::Postgres(_) => None,
+            #[cfg(feature = "remote")]
+            Opened::Remote(_) => None,
         }
     }
 

@@ -1,5 +1,5 @@
-//! The clock of a server, as far as a process can know it: that of a Postgres, or of a Semel that is
-//! reached over HTTP.
+//! The clock of a server, as far as a process can know it: that of a Postgres, or of a Semel that
+//! is reached over HTTP.
 //!
 //! Leases of many machines are judged by one clock: the server's. Each answer brings a reading of
 //! it. Between two readings a process goes on by its own steady clock, which counts suspend. A

@@ -20,32 +20,28 @@ pub struct Semel {
 }
 
 impl Semel {
-    /// Opens the ledger at `sqlite:path/to/file.db`, creating it when it is not there; `memory:` is
-    /// one for tests, gone with the process. Payload is encrypted with the keys of the file that
-    /// `SEMEL_KEY_FILE` names, and secrets that `SEMEL_SECRETS` declares do not reach the store.
+    /// Opens the ledger at `sqlite:path/to/file.db`, creating it when it is not there, at
+    /// `postgres://…`, or the one that a server keeps at `http://…`; `memory:` is one for tests,
+    /// gone with the process. The token for a server is in `SEMEL_TOKEN`. Payload is encrypted with
+    /// the keys of the file that `SEMEL_KEY_FILE` names, and secrets that `SEMEL_SECRETS` declares
+    /// do not reach the store.
     pub async fn open(url: &str) -> Result<Semel, Error> {
-        Semel::open_veiled(url, Veil::from_environment()?).await
+        Semel::start_on(&Opened::open(url, Access::ReadWrite, Clock::Real).await?)
     }
 
     /// The same, with keys and secrets that the program brings itself.
     pub async fn open_veiled(url: &str, veil: Veil) -> Result<Semel, Error> {
-        let opened = Opened::open_veiled(url, Access::ReadWrite, Clock::Real, veil).await?;
-    /// Opens the ledger at `sqlite:path/to/file.db`, creating it when it is not there, at
-    /// `postgres://…`, or the one that a server keeps at `http://…`; `memory:` is one for tests,
-    /// gone with the process. The token for a server is in `SEMEL_TOKEN`.
-    pub async fn open(url: &str) -> Result<Semel, Error> {
-        Semel::open_as(url, None).await
+        Semel::start_on(&Opened::open_veiled(url, Access::ReadWrite, Clock::Real, veil).await?)
     }
 
     /// Opens the ledger of the server at `http://…` or `https://…` with a token. The token's
     /// namespace is the one it works in.
     pub async fn open_with_token(url: &str, token: &str) -> Result<Semel, Error> {
-        Semel::open_as(url, Some(token)).await
+        Semel::start_on(&Opened::open_as(url, Some(token), Access::ReadWrite, Clock::Real).await?)
     }
 
-    async fn open_as(url: &str, token: Option<&str>) -> Result<Semel, Error> {
-        let opened = Opened::open_as(url, token, Access::ReadWrite, Clock::Real).await?;
-        let engine = Engine::on(&opened, worker_name())?;
+    fn start_on(opened: &Opened) -> Result<Semel, Error> {
+        let engine = Engine::on(opened, worker_name())?;
         engine.start();
         let semel = Semel::on(engine);
         opened.namespace().map_or(Ok(semel.clone()), |name| semel.namespace(name))

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use semel::{Action, Address, Key, Namespace, Notifier, Semel};
 use semel_core::derive;
 use semel_engine::Engine;
-use semel_store::{Access, Clock, Opened, Upkeep, Veil};
-use semel_store::{Access, Clock, Opened, Store, Upkeep};
+use semel_store::{Access, Clock, Opened, Store, Upkeep, Veil};
 
 use crate::exit::Failed;
 

@@ -2,6 +2,8 @@
 
 mod approvals;
 mod audits;
+mod backups;
+mod canaries;
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;
@@ -15,6 +17,7 @@ mod import;
 mod lists;
 mod migrate;
 mod on_postgres;
+mod over_http;
 mod proofs;
 mod python;
 mod quarantine;

@@ -214,7 +214,7 @@ fn read_key(text: &str) -> Result<Key, Problem> {
 }
 
 /// The effect that an id names, in the caller's namespace or its draft twin.
-pub(super) async fn find(app: &App, namespace: &Namespace, id: &str) -> Result<Effect, Problem> {
+pub(crate) async fn find(app: &App, namespace: &Namespace, id: &str) -> Result<Effect, Problem> {
     let (address, generation) = read_id(namespace, id)?;
     Ok(app.engine.generation(&address, generation).await?)
 }

@@ -7,6 +7,7 @@ mod capabilities;
 mod describe;
 mod effects;
 mod gate;
+mod links;
 mod releases;
 mod runs;
 mod schedules;
@@ -14,6 +15,9 @@ mod steer;
 mod tokens;
 
 use crate::route::Route;
+
+pub(crate) use effects::find as find_effect;
+pub(crate) use runs::{find as find_run, viewed as run_viewed};
 
 /// Every route there is.
 pub(crate) fn routes() -> Vec<Route> {
@@ -23,6 +27,7 @@ pub(crate) fn routes() -> Vec<Route> {
         runs::routes(),
         steer::routes(),
         approvals::routes(),
+        links::routes(),
         callbacks::routes(),
         releases::routes(),
         schedules::routes(),
@@ -32,6 +37,8 @@ pub(crate) fn routes() -> Vec<Route> {
         describe::routes(),
         crate::worker::routes(),
         crate::hooks::routes(),
+        crate::operate::routes(),
+        crate::pages::routes(),
     ]
     .concat()
 }

@@ -149,7 +149,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
 }
 
 /// The run that an id names, in the caller's namespace or its draft twin.
-pub(super) async fn find(app: &App, namespace: &Namespace, id: &str) -> Result<Run, Problem> {
+pub(crate) async fn find(app: &App, namespace: &Namespace, id: &str) -> Result<Run, Problem> {
     for namespace in [namespace.clone(), namespace.draft()] {
         if let Some(run) = app.engine.store().run(namespace.as_str(), id).await? {
             return Ok(run);
@@ -159,7 +159,7 @@ pub(super) async fn find(app: &App, namespace: &Namespace, id: &str) -> Result<R
 }
 
 /// A run as everybody sees it, with whoever is before it.
-pub(super) async fn viewed(app: &App, run: &Run) -> Result<RunView, Problem> {
+pub(crate) async fn viewed(app: &App, run: &Run) -> Result<RunView, Problem> {
     let mut view = run_view(run, &app.engine.store().ground().now);
     for (wait, shown) in run.waits.iter().zip(&mut view.waits) {
         shown.behind = app.engine.runs_before(run, wait).await?;

@@ -1,5 +1,5 @@
-//! What the tests of the SDK have in common, as they are, and what they keep their ledgers in, which
-//! is another thing here.
+//! What the tests of the SDK have in common, as they are, and what they keep their ledgers in,
+//! which is another thing here.
 
 #[path = "../../../semel/tests/runs/common.rs"]
 mod of_runs;

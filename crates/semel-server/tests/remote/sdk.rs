@@ -1,5 +1,5 @@
-//! The tests of single effects, as they are. Left out are `transaction.rs`, because user code has no
-//! rows in the database of a server; `namespaces.rs`, because a token has one; and `dead.rs`,
+//! The tests of single effects, as they are. Left out are `transaction.rs`, because user code has
+//! no rows in the database of a server; `namespaces.rs`, because a token has one; and `dead.rs`,
 //! because no lock proves a worker dead that is elsewhere: its leases end by time (see `kill.rs`).
 
 #[path = "../../../semel/tests/sdk/builder.rs"]

@@ -30,6 +30,8 @@ impl Opened {
                 join(tokio::task::spawn_blocking(backup).await)
             }
             Opened::Postgres(store) => store.write_backup(file, &progress).await,
+            #[cfg(feature = "remote")]
+            Opened::Remote(_) => self.upkeep().map(|_| unreachable!("a server has none")),
         }
     }
 

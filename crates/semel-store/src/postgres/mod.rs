@@ -24,7 +24,6 @@ mod rows;
 mod run_rows;
 mod seals;
 mod tally;
-mod time;
 mod transaction;
 mod upkeep;
 mod wanted;
@@ -58,8 +57,7 @@ use self::writer::Writer;
 use crate::server_time::ServerTime;
 use crate::{
     Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, Veil,
-    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, measure,
-    random_hex,
+    measure, random_hex,
 };
 
 /// A ledger, its runs and their cards in a schema of a Postgres database.
@@ -316,8 +314,8 @@ impl Store for Postgres {
 
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
         let writer = self.writer()?;
-        writer.commit(self.cover(batch).await?).await
-        measure::commit("postgres", self.writer()?.commit(batch)).await
+        let batch = self.cover(batch).await?;
+        measure::commit("postgres", writer.commit(batch)).await
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {

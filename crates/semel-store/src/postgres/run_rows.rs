@@ -39,11 +39,10 @@ pub(super) fn inked(row: &SqlRow) -> Result<Inked, StoreError> {
 const RUN: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
      WHERE namespace = $1 AND id = $2";
 
-pub(super) const JOURNAL: &str = "SELECT seq, link, entry FROM semel.journal \
-     WHERE run = $1 AND seq >= $2 \
 const NAMESPACE_OF: &str = "SELECT namespace FROM semel.runs WHERE number = $1";
 
-const JOURNAL: &str = "SELECT seq, link, entry FROM semel.journal WHERE run = $1 AND seq >= $2 \
+pub(super) const JOURNAL: &str = "SELECT seq, link, entry FROM semel.journal \
+     WHERE run = $1 AND seq >= $2 \
      ORDER BY seq LIMIT $3";
 
 const LAST_ENTRY: &str =

@@ -12,14 +12,14 @@ use crate::{StoreError, Tally};
 /// By state and row, as the index has them: the first is the oldest.
 const COUNTS: &str = "SELECT 'in_doubt', count(*), min(created_at) FROM (SELECT created_at \
      FROM semel.effects WHERE state = 'in_doubt' AND state NOT IN ('pending', 'done', 'expired') \
-     ORDER BY row LIMIT $1) AS some \
+     ORDER BY row LIMIT $1) AS found \
      UNION ALL SELECT 'held', count(*), NULL \
-     FROM (SELECT 1 FROM semel.effects WHERE held LIMIT $1) AS some \
+     FROM (SELECT 1 FROM semel.effects WHERE held LIMIT $1) AS found \
      UNION ALL SELECT 'alarmed', count(*), NULL \
-     FROM (SELECT 1 FROM semel.effects WHERE alarmed LIMIT $1) AS some \
+     FROM (SELECT 1 FROM semel.effects WHERE alarmed LIMIT $1) AS found \
      UNION ALL SELECT 'run ' || asked.state, \
      (SELECT count(*) FROM (SELECT 1 FROM semel.runs WHERE runs.state = asked.state \
-     AND runs.state NOT IN ('done', 'failed', 'cancelled', 'expired') LIMIT $1) AS some), NULL \
+     AND runs.state NOT IN ('done', 'failed', 'cancelled', 'expired') LIMIT $1) AS found), NULL \
      FROM unnest($2::text[]) AS asked (state)";
 
 pub(super) async fn tally(door: &Door, most: u32) -> Result<Tally, StoreError> {

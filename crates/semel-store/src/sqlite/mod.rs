@@ -45,7 +45,7 @@ use semel_core::time::{Moment, Steady, Wall};
 
 use crate::{
     Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Return, Store, StoreError, Veil,
-    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Return, Store, StoreError, measure,
+    measure,
 };
 use reader::Reader;
 use session::Session;
@@ -149,8 +149,8 @@ impl Store for Sqlite {
 
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
         let writer = self.writer()?;
-        writer.commit(self.cover(batch).await?, &self.shared.veil).await
-        measure::commit("sqlite", self.writer()?.commit(batch)).await
+        let batch = self.cover(batch).await?;
+        measure::commit("sqlite", writer.commit(batch, &self.shared.veil)).await
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {

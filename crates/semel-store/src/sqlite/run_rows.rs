@@ -56,13 +56,6 @@ pub(super) fn namespace_of(
     let mut statement =
         connection.prepare_cached("SELECT namespace FROM runs WHERE number = ?1")?;
     statement.query_row([number], |row| row.get(0)).optional()
-pub(super) fn namespace_of(
-    connection: &Connection,
-    number: i64,
-) -> Result<Option<String>, ReadError> {
-    let mut statement =
-        connection.prepare_cached("SELECT namespace FROM runs WHERE number = ?1")?;
-    Ok(statement.query_row([number], |row| row.get(0)).optional()?)
 }
 
 pub(super) fn uses_blob(

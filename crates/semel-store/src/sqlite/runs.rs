@@ -83,7 +83,7 @@ impl Runs for Sqlite {
     }
 
     async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
-        self.read_runs(move |connection| run_rows::namespace_of(connection, run)).await
+        self.read_runs(move |connection| Ok(run_rows::namespace_of(connection, run)?)).await
     }
 
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {

@@ -110,6 +110,13 @@ impl From<&StoreError> for ErrorShape {
             | StoreError::UrlInvalid(_)
             | StoreError::Missing(_)
             | StoreError::Foreign(_)
+            | StoreError::KeyMissing(_)
+            | StoreError::KeyDropped(_)
+            | StoreError::KeyFileInvalid(_)
+            | StoreError::SecretInvalid(_)
+            | StoreError::SecretExposed(_)
+            | StoreError::BackupInvalid(_)
+            | StoreError::NotEmpty(_)
             | StoreError::Refused(..) => error.to_string(),
         };
         ErrorShape { code: error.code().as_str().to_owned(), detail }
