@@ -69,6 +69,10 @@ impl App {
     /// Opens the store and starts the engine's job: the server sweeps, fires schedules and moves
     /// doubts for whoever has no process of their own.
     pub async fn open(settings: Settings) -> Result<Arc<App>, OpenError> {
+        if settings.store.starts_with("http") {
+            let text = "a server needs the store itself, not the address of another server";
+            return Err(OpenError::Refused(text.to_owned()));
+        }
         let veil = settings.veil.clone();
         let opened =
             Opened::open_veiled(&settings.store, Access::ReadWrite, Clock::Real, veil).await?;

@@ -83,7 +83,7 @@ fn format_trouble(opened: &Opened) -> Option<String> {
     let known = match opened {
         Opened::Sqlite(_) => sqlite::FORMAT,
         Opened::Postgres(_) => postgres::FORMAT,
-        Opened::Memory(_) => return None,
+        _ => return None,
     };
     let found = upkeep.format();
     (found != known).then(|| format!("the store has format {found}, this server knows {known}"))
@@ -117,6 +117,6 @@ fn store(opened: &Opened) -> Value {
             json!({ "kind": "sqlite", "format": format, "sqlite": Sqlite::library_version() })
         }
         Opened::Postgres(_) => json!({ "kind": "postgres", "format": format }),
-        Opened::Memory(_) => json!({ "kind": "memory" }),
+        _ => json!({ "kind": "memory" }),
     }
 }
