@@ -58,7 +58,7 @@ pub(crate) fn settings(config: &Config) -> Result<Settings, Failed> {
     })
 }
 
-fn failed(error: OpenError) -> Failed {
+pub(crate) fn failed(error: OpenError) -> Failed {
     match error {
         OpenError::Engine(error) => error.into(),
         OpenError::Refused(text) => Failed::coded(Code::ConfigInvalid, text),
@@ -67,7 +67,7 @@ fn failed(error: OpenError) -> Failed {
 }
 
 /// Ready when the process is told to end, by its terminal or its supervisor.
-fn stopped() -> Result<impl Future<Output = ()>, Failed> {
+pub(crate) fn stopped() -> Result<impl Future<Output = ()>, Failed> {
     let hear = |kind| signal(kind).map_err(|error| Failed::internal(error.to_string()));
     let (mut end, mut break_) = (hear(SignalKind::terminate())?, hear(SignalKind::interrupt())?);
     Ok(async move {
