@@ -9,7 +9,8 @@ use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
-use semel_server::Server;
+use semel_server::{Server, Settings};
+use semel_store::Veil;
 use serde_json::json;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
@@ -40,6 +41,7 @@ const COMPILE: &str = "import sys\nfor f in sys.argv[1:]: compile(open(f, 'rb').
 pub(crate) async fn run(
     options: &args::Dev,
     config: &Config,
+    veil: Veil,
     printer: &Printer,
 ) -> Result<(), Failed> {
     if !options.app.is_file() {
@@ -49,7 +51,7 @@ pub(crate) async fn run(
     let python = interpreter();
     look_for_semel(&python)?;
     let stop = stopped()?;
-    let server = Server::bind(settings(config)?).await.map_err(failed)?;
+    let server = Server::bind(Settings { veil, ..settings(config)? }).await.map_err(failed)?;
     announce(&server, config, printer)?;
     let (end, mut ended) = tokio::sync::watch::channel(false);
     let serving = tokio::spawn(server.run(async move {

@@ -65,8 +65,7 @@ pub(crate) async fn run(
             Err(python::become_python(&["bench", "python"], named, line))
         }
         Command::Serve(_) => serve::run(config, place.veil, printer).await,
-        Command::Serve(_) => serve::run(config, printer).await,
-        Command::Dev(options) => dev::run(&options, config, printer).await,
+        Command::Dev(options) => dev::run(&options, config, place.veil, printer).await,
         Command::Tokens(command) => tokens::run(&place, command, printer).await,
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Schedules(command) => schedules::run(&place, command, printer).await,

@@ -88,7 +88,6 @@ fn triggers(tables: &Map<String, Value>) -> Result<BTreeMap<String, Content>, Fa
     tables.iter().map(read).collect()
 }
 
-fn failed(error: OpenError) -> Failed {
 pub(crate) fn failed(error: OpenError) -> Failed {
     match error {
         OpenError::Engine(error) => error.into(),

@@ -129,7 +129,6 @@ fn store(opened: &Opened) -> Value {
             json!({ "kind": "sqlite", "format": format, "sqlite": Sqlite::library_version() })
         }
         Opened::Postgres(_) => json!({ "kind": "postgres", "format": format }),
-        _ => json!({ "kind": "memory" }),
         other => json!({ "kind": kind(other) }),
     }
 }

@@ -226,11 +226,6 @@ fn set_own(app: &App) {
     }
     let is_open = app.engine.store().ground().quarantine.is_some();
     gauge!("semel_quarantine_open").set(f64::from(u8::from(is_open)));
-    let store = match &app.opened {
-        Opened::Sqlite(_) => "sqlite",
-        Opened::Postgres(_) => "postgres",
-        _ => "memory",
-    };
     let store = super::health::kind(&app.opened);
     let format = app.opened.upkeep().map_or(0, |upkeep| upkeep.format()).to_string();
     let version = env!("CARGO_PKG_VERSION");
