@@ -67,7 +67,7 @@ impl Opened {
         veil: Veil,
     ) -> Result<Opened, StoreError> {
         match url.split_once(':') {
-            Some(("http" | "https", _)) => open_remote(url, token, access, clock).await,
+            Some(("http" | "https", _)) => open_remote((url, token), access, clock, &veil).await,
             Some(_) | None if token.is_some() => {
                 let text = "a token is for the address of a server: http://… or https://…";
                 Err(StoreError::UrlInvalid(text.into()))
@@ -164,24 +164,24 @@ impl Opened {
 
 #[cfg(feature = "remote")]
 async fn open_remote(
-    url: &str,
-    token: Option<&str>,
+    (url, token): (&str, Option<&str>),
     access: Access,
     clock: Clock,
+    veil: &Veil,
 ) -> Result<Opened, StoreError> {
     let said = std::env::var("SEMEL_TOKEN").ok();
     // One in the address is meant for it; the environment is for all addresses.
     let said = said.as_deref().filter(|_| !url.contains('@'));
     let remote = Remote::open(url, token.or(said), access, clock).await?;
-    Ok(Opened::Remote(Arc::new(remote)))
+    Ok(Opened::Remote(Arc::new(remote.veiled(veil))))
 }
 
 #[cfg(not(feature = "remote"))]
 async fn open_remote(
-    _url: &str,
-    _token: Option<&str>,
+    _address: (&str, Option<&str>),
     _access: Access,
     _clock: Clock,
+    _veil: &Veil,
 ) -> Result<Opened, StoreError> {
     let text = "this program was built without the feature `remote`, which speaks to servers";
     Err(StoreError::UrlInvalid(text.into()))

@@ -1,4 +1,4 @@
-//! `semel keys`: the file with the keys that payload is encrypted with. No command ever shows a key.
+//! `semel keys`: the file with the keys that payload is encrypted with. No command shows a key.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -47,7 +47,10 @@ fn new(
 fn ls(file: &Path, printer: &Printer) -> Result<(), Failed> {
     let keys = Keyring::read(file)?.keys();
     if printer.wants_json() {
-        let one = |key: &KeyInfo| json!({ "id": key.id, "namespace": key.namespace, "dropped": key.is_dropped });
+        let one = |key: &KeyInfo| {
+            let KeyInfo { id, namespace, is_dropped } = key;
+            json!({ "id": id, "namespace": namespace, "dropped": is_dropped })
+        };
         return printer.json(&json!({ "items": keys.iter().map(one).collect::<Vec<_>>() }));
     }
     let row = |key: &KeyInfo| {
