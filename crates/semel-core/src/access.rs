@@ -1,9 +1,9 @@
 //! Who may do what: tokens, roles and permissions. Deny by default: a role has the permissions that
 //! are listed here and no others.
 //!
-//! A token is `semel_NAMESPACE.ID.SECRET`. It names its namespace and its card; only a digest of the
-//! whole is stored, so that whoever reads the store cannot use it. Role and namespace are fixed in
-//! the record: no request can widen them.
+//! A token is `semel_NAMESPACE.ID.SECRET`. It names its namespace and its card; only a digest of
+//! the whole is stored, so that whoever reads the store cannot use it. Role and namespace are fixed
+//! in the record: no request can widen them.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

@@ -1,5 +1,5 @@
 //! Decisions that have an identity of their own: repeated, they change nothing. The identity is a
-//! card, written in the commit that carries the decision out, so there is no moment between the two.
+//! card, written in the commit that carries the decision out: there is no moment between the two.
 
 use semel_core::code::Code;
 use semel_core::key::Namespace;

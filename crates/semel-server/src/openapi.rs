@@ -207,13 +207,12 @@ fn responses(operation: &Operation) -> Value {
         };
         found.insert(status.to_string(), described);
     }
+    let problem = json!({ "$ref": "#/components/schemas/Problem" });
     found.insert(
         "default".to_owned(),
         json!({
             "description": "why not, with a stable code",
-            "content": {
-                "application/problem+json": { "schema": { "$ref": "#/components/schemas/Problem" } },
-            },
+            "content": { "application/problem+json": { "schema": problem } },
         }),
     );
     Value::Object(found)

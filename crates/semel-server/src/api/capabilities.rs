@@ -2,6 +2,7 @@
 
 use semel_core::access::Permission;
 use semel_core::code::Code;
+use semel_core::fingerprint::FORM;
 use semel_core::limits;
 use semel_core::record::Contract;
 use semel_core::time::format_duration_ms;
@@ -50,7 +51,7 @@ async fn show(call: Call) -> Result<Reply, Problem> {
             "header": "Idempotency-Key",
             "forms": ["bare", "quoted"],
         },
-        "fingerprint": { "form": semel_core::fingerprint::FORM, "depth_max": limits::JSON_DEPTH_MAX },
+        "fingerprint": { "form": FORM, "depth_max": limits::JSON_DEPTH_MAX },
         "windows": {
             "replay": duration(limits::WINDOW_MS),
             "tombstone": duration(limits::TOMBSTONE_MS),

@@ -56,7 +56,8 @@ async fn page(_: Call) -> Result<Reply, Problem> {
                             p.quiet { code { (text(&parameter["name"])) } " in the "
                                 (text(&parameter["in"])) " " (text(&parameter["description"])) }
                         }
-                        @let body = &operation["requestBody"]["content"]["application/json"]["schema"];
+                        @let content = &operation["requestBody"]["content"];
+                        @let body = &content["application/json"]["schema"];
                         @if !body.is_null() {
                             details { summary { "body" } pre { (shape(body, &document)) } }
                         }

@@ -76,7 +76,8 @@ async fn case_x4_x5_a_probe_looks_before_it_sends_again() {
 #[tokio::test]
 async fn case_x9_x10_a_lease_is_renewed_and_a_lost_one_writes_nothing_but_evidence() {
     on_both(async |door| {
-        let body = json!({ "action": "mail", "key": "x10", "input": 1, "lease": "400ms", "deadline": "10s" });
+        let body = json!({ "action": "mail", "key": "x10", "input": 1,
+                           "lease": "400ms", "deadline": "10s" });
         let begun = door.begin(body).await.is(200).json();
         let renew = json!({ "action": "mail", "key": "x10", "fence": begun["fence"] });
         for _ in 0..5 {

@@ -133,7 +133,8 @@ async fn paused(door: &Door, run: &str) {
 async fn schedules_and_releases_are_managed() {
     on_both(async |door| {
         work(&door);
-        let body = json!({ "workflow": "greet", "cron": "0 8 * * *", "zone": "Europe/Rome", "input": "x" });
+        let body = json!({ "workflow": "greet", "cron": "0 8 * * *",
+                           "zone": "Europe/Rome", "input": "x" });
         let put = || crate::door::send(door.request("PUT", "/v1/schedules/morning").json(&body));
         put().await.is(201);
         put().await.is(200);

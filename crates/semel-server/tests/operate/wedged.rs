@@ -105,6 +105,10 @@ impl Runs for Wedged {
         self.below.run(namespace, id).await
     }
 
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        self.below.namespace_of(run).await
+    }
+
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
         self.below.journal(run, from, limit).await
     }
