@@ -338,6 +338,30 @@ async fn bad_batches_are_refused_one_by_one() {
     assert_eq!(owner.card("default", "gate", "bad").await, Ok(None));
 }
 
+/// Other languages have no engine that looks by itself: they ask, and the server waits with them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_for_due_runs_may_wait_for_one() {
+    let world = World::new().await;
+    let token = world.served.token("default", Role::Worker).await;
+    let ask = async |wait_ms: u64| -> serde_json::Value {
+        let body =
+            format!(r#"{{"due_runs":{{"lane":"default/v","limit":9,"wait_ms":{wait_ms}}}}}"#);
+        let asked = reqwest::Client::new().post(format!("{}/v1/worker/read", world.served.url));
+        let asked = asked.bearer_auth(&token).header("content-type", "application/json");
+        let text = asked.body(body).send().await.expect("an answer").text().await;
+        serde_json::from_str(&text.expect("a body")).expect("JSON")
+    };
+    assert_eq!(ask(0).await["found"][0], serde_json::json!([]), "it does not wait unasked");
+    let ground = world.owner.ground();
+    let begun = semel_store::conformance::run_of("v", "k", 7, &ground);
+    let starts = async {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        commit(&world.owner, vec![start(&begun, &world.owner)]).await.expect("it starts");
+    };
+    let (answer, ()) = tokio::join!(ask(20_000), starts);
+    assert_eq!(answer["found"][0][0][1]["key"], "k", "{answer}");
+}
+
 fn code(answer: Result<(), CommitError>) -> Code {
     match answer {
         Err(CommitError::Failed(error)) => error.code(),
