@@ -76,12 +76,7 @@ pub(crate) async fn run(
         Command::Approvals(command) => {
             approvals::run(&place, command, config.set.public_url.as_deref(), printer).await
         }
-        Command::Quarantine(Quarantine::Show(options)) => {
-            quarantine::show(&place, &options, printer).await
-        }
-        Command::Quarantine(Quarantine::Close(options)) => {
-            quarantine::close(&place, &options, printer).await
-        }
+        Command::Quarantine(command) => run_quarantine(&place, command, printer).await,
         Command::Outbox(Outbox::Ls(options)) => outbox::ls(&place, &options, printer).await,
         Command::Outbox(Outbox::Drop { id }) => outbox::drop_refused(&place, id, printer).await,
         Command::Verify(options) => verify::run(&place, &options, printer).await,
@@ -136,6 +131,17 @@ async fn run_bench(bench: Bench, named: Option<&str>, printer: &Printer) -> Resu
         (Bench::Runs { steps, .. }, Some(store)) => {
             bench::postgres::measure_all(printer, store, bench::postgres::Kind::Runs, steps).await
         }
+    }
+}
+
+async fn run_quarantine(
+    place: &Place,
+    command: Quarantine,
+    printer: &Printer,
+) -> Result<(), Failed> {
+    match command {
+        Quarantine::Show(options) => quarantine::show(place, &options, printer).await,
+        Quarantine::Close(options) => quarantine::close(place, &options, printer).await,
     }
 }
 
