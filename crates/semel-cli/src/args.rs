@@ -1,5 +1,6 @@
 //! The command line.
 
+mod backup;
 mod config;
 mod proof;
 mod releases;
@@ -7,7 +8,9 @@ mod runs;
 mod schedules;
 mod server;
 mod spec;
+mod triggers;
 
+pub(crate) use backup::{Backup, BackupCommand, Keys};
 pub(crate) use config::{Config, ConfigShow};
 pub(crate) use proof::{Proof, ProofCommand, ProofVerify};
 pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
@@ -18,6 +21,9 @@ pub(crate) use runs::{
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
 pub(crate) use server::{Dev, Serve, TokenCreate, Tokens};
 pub(crate) use spec::{Lint, Spec, Suspects};
+pub(crate) use triggers::{
+    TriggerDeliveries, TriggerLs, TriggerPut, TriggerRemove, TriggerTest, Triggers,
+};
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -49,6 +55,10 @@ pub(crate) struct Args {
     // The variable SEMEL_CONFIG is read with the other settings.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+
+    /// The file with the keys that payload is encrypted with (SEMEL_KEY_FILE)
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
 
     /// Print one JSON document instead of text
     #[arg(long, global = true)]
@@ -98,6 +108,9 @@ pub(crate) enum Command {
     /// Start runs by the clock: one run per tick, for ever
     #[command(subcommand)]
     Schedules(Schedules),
+    /// Start runs by webhooks: one run per delivery, however often it is sent
+    #[command(subcommand)]
+    Triggers(Triggers),
     /// Look at effects and settle doubts
     #[command(subcommand)]
     Effects(Effects),
@@ -117,6 +130,11 @@ pub(crate) enum Command {
     /// See what people decided: the audit chain of a namespace
     #[command(subcommand)]
     Audit(Audit),
+    /// Copy a store into one file while others write it; put it back with `backup restore`
+    Backup(Backup),
+    /// Make and change the file with the keys that payload is encrypted with
+    #[command(subcommand)]
+    Keys(Keys),
     /// Check the store, the clock and the disk, with a way out for each finding
     Doctor,
     /// Bring the store to the newest format, as opening it to write does; says from which to which

@@ -209,7 +209,8 @@ impl Config {
         let known: Vec<String> = KEYS.iter().filter_map(Key::variable).collect();
         let known = || known.iter().map(String::as_str);
         let near = |name: String| {
-            let is_known = known().any(|other| other == name) || name == FILE_VARIABLE;
+            let is_alias = KEYS.iter().any(|key| key.alias == Some(&name));
+            let is_known = known().any(|other| other == name) || name == FILE_VARIABLE || is_alias;
             let near = keys::nearest(name.strip_prefix("SEMEL_")?, known().map(|it| &it[6..]))?;
             (!is_known).then(|| (name.clone(), format!("SEMEL_{near}")))
         };

@@ -101,6 +101,15 @@ impl Failed {
         Failed::from(error).hint(hint)
     }
 
+    pub(crate) fn about_trigger(error: semel::Error) -> Failed {
+        let hint = match error.code() {
+            Code::NotFound => "check the name and the namespace with `semel triggers ls`",
+            Code::RetryBeyondRetention => "declare a longer `replay_window`",
+            code => code.hint(),
+        };
+        Failed::from(error).hint(hint)
+    }
+
     pub(crate) fn exit(&self) -> u8 {
         self.exit
     }
@@ -143,6 +152,9 @@ fn exit_code(code: Code) -> u8 {
         | Code::StepRepeated
         | Code::ToolUndeclared
         | Code::ScheduleInvalid
+        | Code::KeyFileInvalid
+        | Code::SecretInvalid
+        | Code::TriggerInvalid
         | Code::KeyMissing
         | Code::RequestInvalid
         | Code::BodyTooLarge
@@ -180,6 +192,9 @@ fn exit_code(code: Code) -> u8 {
         | Code::Undone
         | Code::ConcurrencyRejected
         | Code::NoQuarantine
+        | Code::SecretExposed
+        | Code::StoreNotEmpty
+        | Code::SignatureInvalid
         | Code::Unauthenticated
         | Code::Forbidden
         | Code::HostRefused
@@ -212,6 +227,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::StoreFull
         | Code::StoreCorrupt
         | Code::StoreForeign
+        | Code::EncryptionKeyMissing
+        | Code::BackupInvalid
         | Code::StoreNewer
         | Code::StoreOlder => FAILED,
         Code::SqliteTooOld | Code::Internal => OUR_FAULT,

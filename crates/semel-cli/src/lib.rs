@@ -10,13 +10,17 @@ mod exit;
 mod mail;
 mod model;
 mod print;
+mod veil;
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
+use semel_core::redact::Redactor;
 
 pub use commands::bench::Place as BenchPlace;
 pub use commands::verify::{export_head, problems};
@@ -25,6 +29,10 @@ use args::Args;
 use config::{Config, LogFormat, Sources};
 use exit::Failed;
 use print::Printer;
+use semel_server::operate::{self, Otlp, Telemetry, Watching};
+
+/// How long spans are gathered before they are sent.
+const TRACES_GATHERED: Duration = Duration::from_secs(2);
 
 /// Runs one command line and returns its exit code.
 pub fn run(line: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -49,7 +57,13 @@ pub fn run_to_code(line: impl IntoIterator<Item = OsString>) -> u8 {
             return failed.exit();
         }
     };
-    start_logging(&config.set.log);
+    let veil = match veil::of(&config) {
+        Ok(veil) => veil,
+        Err(failed) => {
+            printer.error(&failed);
+            return failed.exit();
+        }
+    };
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -57,9 +71,24 @@ pub fn run_to_code(line: impl IntoIterator<Item = OsString>) -> u8 {
             return exit::OUR_FAULT;
         }
     };
-    match runtime.block_on(commands::run(args, &config, &printer)) {
-        Ok(()) => 0,
+    let inside = runtime.enter();
+    let watching = match start_logging(&args, &config.set, veil.redactor()) {
+        Ok(watching) => watching,
         Err(failed) => {
+            printer.error(&failed);
+            return failed.exit();
+        }
+    };
+    drop(inside);
+    let ended = runtime.block_on(async {
+        let ended = commands::run(args, &config, veil.clone(), &printer).await;
+        watching.end().await;
+        ended
+    });
+    match ended {
+        Ok(()) => 0,
+        Err(mut failed) => {
+            failed.message = veil.redactor().text(&failed.message).into_owned();
             printer.error(&failed);
             failed.exit()
         }
@@ -89,17 +118,23 @@ fn settle(args: &mut Args) -> Result<Config, Failed> {
     Ok(config)
 }
 
-/// Talk goes to stderr, by default only warnings.
-fn start_logging(log: &config::Log) {
-    let filter = tracing_subscriber::EnvFilter::try_new(&log.filter)
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
-    let lines = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_target(false);
-    // A program that embeds us may have set up its own.
-    drop(match log.format {
-        LogFormat::Text => lines.try_init(),
-        LogFormat::Json => lines.json().flatten_event(true).try_init(),
-    });
+/// Talk goes to stderr, by default only warnings, and without secrets; a server sends its traces,
+/// too, where there is somebody to take them. A program that embeds us may have set up its own.
+fn start_logging(args: &Args, set: &config::Set, redactor: &Redactor) -> Result<Watching, Failed> {
+    let serves = matches!(args.command, args::Command::Serve(_));
+    let endpoint = set.otlp.endpoint.clone().filter(|_| serves);
+    let telemetry = Telemetry {
+        format: match set.log.format {
+            LogFormat::Text => operate::LogFormat::Text,
+            LogFormat::Json => operate::LogFormat::Json,
+        },
+        filter: set.log.filter.clone(),
+        otlp: endpoint.map(|endpoint| Otlp {
+            endpoint,
+            headers: set.otlp.headers.clone(),
+            delay: TRACES_GATHERED,
+        }),
+    };
+    let invalid = |text| Failed::coded(semel_core::code::Code::ConfigInvalid, text);
+    telemetry.start_to(veil::Redacted(Arc::new(redactor.clone()))).map_err(invalid)
 }

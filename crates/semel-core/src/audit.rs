@@ -59,6 +59,8 @@ pub enum Verb {
     PauseSchedule,
     ResumeSchedule,
     RemoveSchedule,
+    PutTrigger,
+    RemoveTrigger,
     Promote,
     CloseQuarantine,
     CreateToken,
@@ -87,6 +89,8 @@ impl Verb {
             Verb::PauseSchedule => "pause_schedule",
             Verb::ResumeSchedule => "resume_schedule",
             Verb::RemoveSchedule => "remove_schedule",
+            Verb::PutTrigger => "put_trigger",
+            Verb::RemoveTrigger => "remove_trigger",
             Verb::Promote => "promote",
             Verb::CloseQuarantine => "close_quarantine",
             Verb::CreateToken => "create_token",
@@ -239,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_verb_is_stored_as_it_is_shown() {
-        for verb in [Verb::ResolveDone, Verb::CloseQuarantine, Verb::SkipStep] {
+        for verb in [Verb::ResolveDone, Verb::CloseQuarantine, Verb::PutTrigger] {
             assert_eq!(Json::of(&verb).expect("JSON").text(), format!("\"{}\"", verb.as_str()));
         }
     }

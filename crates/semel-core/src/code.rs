@@ -65,6 +65,8 @@ pub enum Code {
     RateLimited,
     ReleaseUnknown,
     ScheduleInvalid,
+    TriggerInvalid,
+    SignatureInvalid,
     ConfigInvalid,
     ChildFailed,
     NoQuarantine,
@@ -87,6 +89,12 @@ pub enum Code {
     StoreUrlInvalid,
     StoreMissing,
     StoreForeign,
+    EncryptionKeyMissing,
+    KeyFileInvalid,
+    SecretInvalid,
+    SecretExposed,
+    BackupInvalid,
+    StoreNotEmpty,
     SqliteTooOld,
     Internal,
 }
@@ -155,6 +163,8 @@ impl Code {
         Code::RateLimited,
         Code::ReleaseUnknown,
         Code::ScheduleInvalid,
+        Code::TriggerInvalid,
+        Code::SignatureInvalid,
         Code::ConfigInvalid,
         Code::ChildFailed,
         Code::NoQuarantine,
@@ -177,6 +187,12 @@ impl Code {
         Code::StoreUrlInvalid,
         Code::StoreMissing,
         Code::StoreForeign,
+        Code::EncryptionKeyMissing,
+        Code::KeyFileInvalid,
+        Code::SecretInvalid,
+        Code::SecretExposed,
+        Code::BackupInvalid,
+        Code::StoreNotEmpty,
         Code::SqliteTooOld,
         Code::Internal,
     ];
@@ -246,6 +262,8 @@ impl Code {
             Code::RateLimited => "rate_limited",
             Code::ReleaseUnknown => "release_unknown",
             Code::ScheduleInvalid => "schedule_invalid",
+            Code::TriggerInvalid => "trigger_invalid",
+            Code::SignatureInvalid => "signature_invalid",
             Code::ConfigInvalid => "config_invalid",
             Code::ChildFailed => "child_failed",
             Code::NoQuarantine => "no_quarantine",
@@ -268,6 +286,12 @@ impl Code {
             Code::StoreUrlInvalid => "store_url_invalid",
             Code::StoreMissing => "store_missing",
             Code::StoreForeign => "store_foreign",
+            Code::EncryptionKeyMissing => "encryption_key_missing",
+            Code::KeyFileInvalid => "key_file_invalid",
+            Code::SecretInvalid => "secret_invalid",
+            Code::SecretExposed => "secret_exposed",
+            Code::BackupInvalid => "backup_invalid",
+            Code::StoreNotEmpty => "store_not_empty",
             Code::SqliteTooOld => "sqlite_too_old",
             Code::Internal => "internal",
         }
@@ -368,6 +392,8 @@ impl Code {
             Code::ReleaseUnknown => "see which releases there are with `semel releases ls`",
             Code::ConfigInvalid => "correct the setting; `semel config show` lists all there are",
             Code::ScheduleInvalid => "write five cron fields and a time zone such as Europe/Rome",
+            Code::TriggerInvalid => "correct what the message names; docs/webhooks.md has examples",
+            Code::SignatureInvalid => "see why with `semel triggers deliveries`",
             Code::ChildFailed => "see the child with `semel runs show`; its key is in the message",
             Code::NoQuarantine => "see which one is open with `semel quarantine show`",
             _ => return None,
@@ -403,6 +429,20 @@ impl Code {
             Code::StoreUrlInvalid => "write the store as sqlite:path/to/file.db or postgres://…",
             Code::StoreMissing => "name another by --store, or create it with `semel migrate`",
             Code::StoreForeign => "name another file: this one is left as it is",
+            Code::EncryptionKeyMissing => {
+                "name the key file by SEMEL_KEY_FILE or --key-file; nothing was changed"
+            }
+            Code::KeyFileInvalid => {
+                "write lines `id: base64 of 32 bytes` into a file of mode 0600: `semel keys new`"
+            }
+            Code::SecretInvalid => "declare secrets as env:NAME or file:path, of at least 8 bytes",
+            Code::SecretExposed => {
+                "take the secret out of the key or the name; nothing was written"
+            }
+            Code::BackupInvalid => "take another backup; this file is cut, changed or no backup",
+            Code::StoreNotEmpty => {
+                "restore into a new file or an empty schema; nothing was changed"
+            }
             Code::SqliteTooOld => "build with the bundled SQLite, 3.51.3 or newer",
             _ => "this is a fault of Semel; please report it with the message",
         }

@@ -9,9 +9,18 @@ use serde_json::value::RawValue;
 use crate::limits;
 
 /// Valid JSON text within the limit.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct Json(Box<RawValue>);
+
+/// The limit holds on every way in, also inside a larger document.
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Json, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        check_size(raw.get().len()).map_err(serde::de::Error::custom)?;
+        Ok(Json(raw))
+    }
+}
 
 impl Json {
     /// Takes JSON text as it is.

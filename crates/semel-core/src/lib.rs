@@ -5,6 +5,7 @@
 
 pub mod key;
 pub mod looks;
+pub mod reach;
 pub mod recipes;
 
 pub mod canonical;
@@ -12,6 +13,7 @@ pub mod derive;
 pub mod fingerprint;
 pub mod idempotency;
 pub mod json;
+pub mod redact;
 pub mod seal;
 
 pub mod claim;
@@ -27,6 +29,7 @@ pub mod check;
 pub mod effect;
 pub mod entity;
 pub mod gate;
+pub mod hook;
 pub mod journal;
 pub mod notice;
 pub mod proof;
@@ -41,6 +44,7 @@ pub mod wire_ask;
 pub mod wire_release;
 pub mod wire_run;
 pub mod wire_schedule;
+pub mod wire_trigger;
 
 pub mod declare;
 pub mod lint;

@@ -106,6 +106,27 @@ pub const REPEATS_SUBJECTS_MAX: usize = 1_024;
 /// After how long it is asked whether the subject of a count of repeats is still there.
 pub const REPEATS_MS: u64 = WINDOW_MS;
 
+/// A loop of the engine that got nowhere for this long hangs or is dead: each looks at least once a
+/// second, and health must tell within ten.
+pub const LOOP_SILENT_MS_MAX: u64 = 8_000;
+/// How far the time in a signed delivery may be from ours, on both sides: what the senders' own
+/// libraries allow.
+pub const HOOK_AGE_MS_MAX: i64 = 300_000;
+/// Signatures in one delivery: a rotation has two, and each costs work before anybody is believed.
+pub const HOOK_SIGNATURES_MAX: usize = 20;
+/// Deliveries of one trigger that are kept, and as many that were refused: they lie in one card.
+pub const HOOK_DELIVERIES_MAX: usize = 100;
+/// What is told of one delivery: a sentence.
+pub const HOOK_DETAIL_BYTES_MAX: usize = 300;
+/// Members of an input that a trigger makes, parts of its key, attributes of an event.
+pub const HOOK_MEMBERS_MAX: usize = 100;
+/// A template of a trigger: some names and pointers.
+pub const HOOK_TEMPLATE_BYTES_MAX: usize = 2_000;
+/// A secret, in the file that it is read from.
+pub const HOOK_SECRET_BYTES_MAX: usize = 64 * 1024;
+/// Triggers whose deliveries are noted in memory before they are written.
+pub const HOOK_TRIGGERS_MAX: usize = 1_024;
+
 /// Tries of load, decide, commit before an operation gives up on a row that keeps changing.
 pub const COMMIT_TRIES_MAX: usize = 64;
 /// How long work in memory waits for a store that is away, instead of being done again by somebody
@@ -127,11 +148,27 @@ pub const SWEEP_ROWS_MAX: usize = 256;
 pub const COMMIT_QUEUE_MAX: usize = 4_096;
 /// Batches in one group commit: bounds how long the others wait for the first.
 pub const GROUP_MAX: usize = 1_024;
+/// Writes of one batch that comes over the wire: more than the open commands of a run make at once.
+pub const BATCH_WRITES_MAX: usize = 10_000;
+/// Bytes of batches that travel in one request; a larger batch travels alone.
+pub const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// A request of a worker: the large values that one batch may bring.
+pub const WORKER_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Rows of one answer to a worker: all that it may hold, and one look more.
+pub const WORKER_ROWS_MAX: usize = RUNS_HELD_MAX + SWEEP_ROWS_MAX;
+/// Bytes of entries in one answer to a worker, beyond the first: it asks on for the rest.
+pub const WORKER_ENTRIES_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// How long a worker's question for news is held open: shorter than what proxies cut.
+pub const WORKER_POLL_MS: u64 = 25_000;
 /// How far the wall clock may be behind the latest commit before ages are not trusted: NTP nudges.
 pub const WALL_SLACK_MS: i64 = 1_000;
 /// How often a waiter looks for itself when no hint arrives.
 pub const POLL_MS: u64 = 1_000;
 /// How long a due effect may wait for code before it is listed as unattended.
 pub const UNATTENDED_MS: u64 = 10_000;
+/// A secret that is looked for in texts: a shorter one would be found in words and numbers.
+pub const SECRET_BYTES_MIN: usize = 8;
+/// Declared secrets: each makes some thirty searches over every text that is written.
+pub const SECRETS_MAX: usize = 100;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;

@@ -139,6 +139,9 @@ pub struct Attempt {
     pub deadline: Steady,
     #[serde(default, skip_serializing_if = "is_false")]
     pub renewed: bool,
+    /// The span that it was made in, as W3C writes a `traceparent`. For people: no rule reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
     /// Set when nobody could say what the attempt did. Stays as evidence after an end is found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doubt: Option<Doubt>,

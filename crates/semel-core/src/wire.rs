@@ -60,6 +60,61 @@ pub struct EffectView {
     pub alarms: Vec<AlarmView>,
 }
 
+/// What `begin` answers.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum BeginView {
+    Attempt(ArmedView),
+    Probe(ArmedView),
+    Replay { receipt: Json },
+    Undone { receipt: Json, undo_receipt: Json },
+    Failed { reason: String },
+}
+
+/// A permit to send or to look, once.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArmedView {
+    pub id: String,
+    pub fence: u64,
+    pub attempt: u32,
+    pub downstream_key: String,
+    /// What to send: the first input of this generation.
+    pub input: Json,
+    pub lease_until: String,
+    pub lease_ms: u64,
+    pub deadline: String,
+    pub deadline_ms: u64,
+    pub resumed: bool,
+}
+
+/// What the gate answers: one word, and what goes with it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct GateView {
+    pub decision: &'static str,
+    pub id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo_receipt: Option<Json>,
+    /// With `go`: what to pass on to the provider.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub downstream_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+/// An effect that waits for a person, with what would be sent.
+#[derive(Clone, Debug, Serialize)]
+pub struct HeldEffectView {
+    #[serde(flatten)]
+    pub effect: EffectView,
+    pub input: Option<Json>,
+}
+
 /// A contract with its promise, word for word.
 #[derive(Clone, Debug, Serialize)]
 pub struct ContractView {
@@ -90,6 +145,9 @@ pub struct AttemptView {
     pub doubted_at: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub key_not_used: bool,
+    /// The span in which it was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
 }
 
 /// The undo of an effect.
@@ -250,6 +308,7 @@ fn attempt_view(attempt: &Attempt, now: &Moment) -> AttemptView {
         reason: proof.or_else(|| attempt.doubt.as_ref().map(|doubt| doubt.reason.clone())),
         doubted_at: attempt.doubt.as_ref().map(|doubt| rfc3339(doubt.at)),
         key_not_used: attempt.doubt.as_ref().is_some_and(|doubt| doubt.key_not_used),
+        traceparent: attempt.traceparent.clone(),
     }
 }
 

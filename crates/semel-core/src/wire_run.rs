@@ -188,6 +188,17 @@ pub struct FaultView {
     pub raised: Option<Box<Raised>>,
 }
 
+/// What a run that has ended came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct ResultView {
+    pub id: String,
+    pub state: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<FaultView>,
+}
+
 /// Shows a run as it is at a moment, without its history.
 pub fn run_view(run: &Run, now: &Moment) -> RunView {
     let is_open = run.ended.is_none();

@@ -24,11 +24,12 @@ use semel_core::repeats::{Door, Subject};
 use semel_core::retry::Retry;
 use semel_core::time::{Moment, Steady};
 use semel_store::Write;
+use tracing::{Instrument, Span};
 
 use crate::commit::Patience;
 use crate::effects::{Answer, Armed, Filed};
 use crate::runs;
-use crate::{Engine, Error};
+use crate::{Engine, Error, measure, trace};
 
 /// One call of an effect, as its author declared it.
 #[derive(Clone, Debug)]
@@ -230,7 +231,9 @@ impl Engine {
                 self.wait_for_rate(&call, rate).await?;
             }
             let ask = call.ask(&doer);
-            let armed = match self.begin_under(ask, call.hold_ms, call.guard).await {
+            let span = trace::attempt(&call.address);
+            let begun = self.begin_under(ask, call.hold_ms, call.guard).instrument(span.clone());
+            let armed = match begun.await {
                 Ok(Answer::Replay(receipt)) => return Ok((receipt, budget.sends == 0)),
                 Ok(Answer::Undone(receipt, undo)) => return Err(Error::undone(receipt, undo)),
                 Ok(Answer::Failed(reason)) => return Err(Error::new(Code::EffectFailed, reason)),
@@ -251,7 +254,7 @@ impl Engine {
                 return Err(self.cannot_look(*armed).await);
             }
             let fence = armed.permit.fence;
-            let filed = self.run_detached(*armed, doer.clone(), budget).await?;
+            let filed = self.run_detached(*armed, doer.clone(), budget, span).await?;
             let now = self.store().ground().now;
             match filed.state {
                 State::Done => {
@@ -314,15 +317,18 @@ impl Engine {
         armed: Armed,
         doer: Arc<Doer>,
         budget: Budget,
+        span: Span,
     ) -> Result<Filed, Error> {
         let engine = self.clone();
-        let task = tokio::spawn(async move { engine.attempt(armed, &doer, budget).await });
+        let attempt = async move { engine.attempt(armed, &doer, budget).await };
+        let task = tokio::spawn(attempt.instrument(span));
         let stopped = |error| Error::new(Code::Internal, format!("the attempt stopped: {error}"));
         task.await.map_err(stopped)?
     }
 
     async fn attempt(&self, armed: Armed, doer: &Doer, budget: Budget) -> Result<Filed, Error> {
         let intent = Intent::new(&armed);
+        let began = armed.effect.attempts.last().map(|attempt| attempt.began_at);
         let (effect, report) = match armed.permit.kind {
             Kind::Send => {
                 let key_used = intent.key_used.clone();
@@ -346,7 +352,12 @@ impl Engine {
             _ => budget.delay_ms(&now, self.inner.chance.jitter()),
         };
         let fence = effect.last_fence();
-        self.settle_firmly(&effect, &Settle { fence, report, retry_after_ms }).await
+        let filed = self.settle_firmly(&effect, &Settle { fence, report, retry_after_ms }).await?;
+        trace::filed(filed.state);
+        if let Some(began) = began {
+            measure::attempt_took(&effect, self.store().ground().now.since(began));
+        }
+        Ok(filed)
     }
 
     /// Runs the user's future while the lease is renewed, up to the hard deadline. `Err` says why

@@ -14,12 +14,13 @@ use semel_core::limits;
 use semel_core::record::{Effect, Kind};
 use semel_core::time::Moment;
 use semel_store::{Batch, DuePage, Page, Query, Write};
+use tracing::Instrument;
 
 use crate::call::Guard;
 use crate::commit::{Fate, Stopped};
 use crate::flights::Seat;
 use crate::recall::{Recall, Returns};
-use crate::{Engine, Error, audit};
+use crate::{Engine, Error, audit, measure, trace};
 
 /// What `begin` answers.
 #[derive(Clone, Debug)]
@@ -78,7 +79,8 @@ impl Engine {
     /// Asks for a permit. A caller that meets a pending effect waits up to `hold_ms` for its
     /// receipt; when the winner is proven not applied, one of those waiting takes over.
     pub async fn begin(&self, ask: Begin, hold_ms: u64) -> Result<Answer, Error> {
-        self.begin_under(ask, hold_ms, None).await
+        let span = trace::attempt(&ask.address);
+        self.begin_under(ask, hold_ms, None).instrument(span).await
     }
 
     /// Like [`Engine::begin`], on behalf of a run: armed only while the run is held.
@@ -111,6 +113,7 @@ impl Engine {
     }
 
     pub(crate) fn complete(&self, ask: &mut Begin) {
+        ask.input = self.redacted(std::mem::replace(&mut ask.input, Json::null()));
         if ask.attempt_id.is_empty() {
             ask.attempt_id = self.inner.chance.attempt_id();
         }
@@ -169,6 +172,11 @@ impl Engine {
         recall: &mut Recall<'_>,
         guard: Option<Guard>,
     ) -> Result<Answer, Stopped> {
+        if let (Decision::Replay(_) | Decision::Undone(..) | Decision::Failed(_), Some(known)) =
+            (&decision, known)
+        {
+            trace::replayed(known, known.state(&ground.now));
+        }
         match decision {
             Decision::Replay(receipt) => Ok(Answer::Replay(receipt)),
             Decision::Undone(receipt, undo) => Ok(Answer::Undone(receipt, undo)),
@@ -177,7 +185,8 @@ impl Engine {
                 let stored = known.expect("a commit of ours is stored");
                 Ok(answer(permit, Arc::new(stored.clone())))
             }
-            Decision::Arm(effect, permit) => {
+            Decision::Arm(mut effect, permit) => {
+                trace::note(&mut effect);
                 let effect: Arc<Effect> = effect.into();
                 let batch = arming(&effect, ground, guard);
                 recall.arm(&effect, &batch);
@@ -197,11 +206,14 @@ impl Engine {
                     return Err(Stopped::Error(Error::new(Code::RunTaken, text)));
                 }
                 written?;
+                trace::armed(permit.attempt);
                 self.inner.flights.publish_to_others(&effect);
                 Ok(answer(permit, effect))
             }
             Decision::Doubt(effect) | Decision::Hold(effect) => {
                 self.write(&effect, ground).await?;
+                let state = effect.state(&ground.now);
+                measure::moved(State::Planned, state, &effect);
                 // It is on record; what it means for this caller is decided upon that.
                 Err(Stopped::Stale(Some(effect)))
             }
@@ -221,7 +233,10 @@ impl Engine {
         };
         let Some(freed) = effect::died(row, session, &ground.now) else { return Ok(None) };
         match self.write(&freed, ground).await {
-            Ok(()) => Ok(Some(Some(Arc::new(freed)))),
+            Ok(()) => {
+                measure::came_to(freed.state(&ground.now), &freed);
+                Ok(Some(Some(Arc::new(freed))))
+            }
             Err(Stopped::Stale(current)) => Ok(Some(current.map(Arc::from))),
             Err(Stopped::Error(error)) => Err(error),
         }
@@ -265,12 +280,18 @@ impl Engine {
 
     /// Settles an attempt by its fence, in whichever generation it was made.
     pub async fn settle(&self, address: &Address, ask: &Settle) -> Result<Filed, Error> {
-        let effect = self.find(address, ask.fence).await?;
-        self.settle_on(&effect, ask).await
+        let settling = async {
+            let effect = self.find(address, ask.fence).await?;
+            let filed = self.settle_on(&effect, ask).await?;
+            trace::filed(filed.state);
+            Ok(filed)
+        };
+        settling.instrument(trace::attempt(address)).await
     }
 
     /// Settles on what the caller knows; a stale guard brings the truth.
     pub(crate) async fn settle_on(&self, known: &Effect, ask: &Settle) -> Result<Filed, Error> {
+        let ask = &*self.redacted_report(ask);
         let mut truth = None;
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let ground = self.store().ground();
@@ -284,6 +305,7 @@ impl Engine {
             match self.write(&next, &ground).await {
                 Ok(()) => {
                     let state = next.state(&ground.now);
+                    measure::moved(effect.state(&ground.now), state, &next);
                     return Ok(Filed { effect: next, state, kept_as_evidence });
                 }
                 Err(Stopped::Stale(_)) => truth = Some(self.find(&known.address, ask.fence).await?),
@@ -425,7 +447,10 @@ impl Engine {
             let next = rule(&effect, &ground)?;
             let deed = by.map(|(person, verb)| audit::on_effect(&effect, person, verb));
             match self.write_as(&next, &ground, deed.as_ref()).await {
-                Ok(()) => return Ok(next),
+                Ok(()) => {
+                    measure::moved(effect.state(&ground.now), next.state(&ground.now), &next);
+                    return Ok(next);
+                }
                 Err(Stopped::Stale(current)) => stored = current.map(|effect| *effect),
                 Err(Stopped::Error(error)) => return Err(error),
             }

@@ -7,7 +7,7 @@ use semel_core::journal::{Fault, Raised};
 use semel_core::json::{Json, JsonInvalid};
 use semel_core::key::{KeyInvalid, NameInvalid};
 use semel_core::time::format_duration_ms;
-use semel_core::{run, schedule};
+use semel_core::{hook, run, schedule};
 use semel_store::StoreError;
 use semel_store::sqlite::TransactionError;
 
@@ -125,6 +125,12 @@ impl From<run::Refusal> for Error {
 
 impl From<schedule::Refusal> for Error {
     fn from(refusal: schedule::Refusal) -> Error {
+        Error::new(refusal.code(), refusal.to_string())
+    }
+}
+
+impl From<hook::Refusal> for Error {
+    fn from(refusal: hook::Refusal) -> Error {
         Error::new(refusal.code(), refusal.to_string())
     }
 }

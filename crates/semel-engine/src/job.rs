@@ -17,7 +17,8 @@ use semel_store::{DueCursor, Query, Write};
 
 use crate::call::{Call, Doer};
 use crate::commit::Stopped;
-use crate::{Engine, Error, Inner, lock};
+use crate::loops::Loop;
+use crate::{Engine, Error, Inner, lock, measure};
 
 /// Code that attends to the due effects of one action.
 pub struct Handler {
@@ -77,6 +78,7 @@ impl Engine {
         let mut cursor = None;
         self.look_at_due(&mut cursor, Reach::End).await?;
         self.write_repeats().await;
+        self.write_deliveries().await;
         self.sweep().await.map(|_| ())
     }
 
@@ -86,6 +88,7 @@ impl Engine {
         let mut has_room = true;
         loop {
             let page = self.store().due(place, limits::SWEEP_ROWS_MAX).await?;
+            self.got_on(Loop::Job);
             let is_full = page.effects.len() == limits::SWEEP_ROWS_MAX;
             let (places, effects): (Vec<DueCursor>, Vec<Effect>) = page.effects.into_iter().unzip();
             let attended = join_all(effects.into_iter().map(|effect| self.attend(effect))).await;
@@ -109,7 +112,9 @@ impl Engine {
             None => effect,
             Some(lapsed) => match self.write(&lapsed, &ground).await {
                 Ok(()) => {
-                    tell_lapse(&lapsed, lapsed.state(&ground.now));
+                    let state = lapsed.state(&ground.now);
+                    tell_lapse(&lapsed, state);
+                    measure::came_to(state, &lapsed);
                     lapsed
                 }
                 // Somebody else is at it.
@@ -232,6 +237,7 @@ impl Engine {
         swept += self.sweep_links().await?;
         loop {
             let due = self.store().sweepable(limits::SWEEP_ROWS_MAX).await?;
+            self.got_on(Loop::Job);
             let changes = join_all(due.iter().map(|effect| self.sweep_one(effect))).await;
             let changed = changes.into_iter().filter(|changed| *changed).count();
             swept += changed;
@@ -276,6 +282,7 @@ async fn turn_for_ever(inner: Weak<Inner>) {
     let mut next_turn: Option<Steady> = None;
     while let Some(inner) = inner.upgrade() {
         let engine = Engine { inner, identity: None };
+        engine.turned(Loop::Job);
         let now = engine.store().ground().now;
         let until = match next_turn {
             // Only room was made for more of what is due.
@@ -310,10 +317,13 @@ impl Engine {
         self.heard(self.forward().await.map(|_| ()));
         self.heard(self.announce().await);
         self.write_repeats().await;
+        self.got_on(Loop::Job);
+        self.write_deliveries().await;
         if turns.is_multiple_of(MOVE_EVERY) {
             self.heard(self.move_abandoned().await.map(|_| ()));
         }
         self.heard(self.turn_schedules().await.map(|_| ()));
+        self.got_on(Loop::Job);
         self.close_dead_sessions().await?;
         let is_full_look = turns.is_multiple_of(FULL_LOOK_EVERY);
         if is_full_look {

@@ -16,17 +16,23 @@ mod effects;
 mod error;
 mod flights;
 mod job;
+mod loops;
+pub mod measure;
 mod notify;
 mod once;
 mod outbox;
 mod proof;
 mod rates;
 mod recall;
+mod redact;
 mod repeats;
 mod runs;
 mod schedules;
+mod secrets;
 mod tokens;
+mod trace;
 mod transaction;
+mod triggers;
 
 pub use approval_links::Question;
 pub use approvals::Decided;
@@ -35,6 +41,7 @@ pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
 pub use job::Handler;
+pub use loops::{Loop, Pulse};
 pub use notify::Told;
 pub use once::Identity;
 pub use runs::{
@@ -42,6 +49,9 @@ pub use runs::{
     StepFault, StepFn, Undo, Work, callback_signal,
 };
 pub use schedules::{SchedulePage, Scheduled};
+pub use secrets::secrets_of;
+pub use trace::{Traces, send_traces_by};
+pub use triggers::{TriggerPage, Triggered};
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -56,6 +66,7 @@ use chance::Chance;
 use flights::Flights;
 use repeats::Counting;
 use runs::{Dispatch, Known};
+use triggers::Noted;
 
 /// The engine on one store, in this process. Cheap to clone.
 #[derive(Clone)]
@@ -95,6 +106,8 @@ struct Inner {
     dispatch: Arc<Dispatch>,
     releases: Known,
     repeats: Counting,
+    turns: loops::Turns,
+    deliveries: Noted,
     /// Whoever appends to an audit chain.
     audit_turn: tokio::sync::Mutex<()>,
 }
@@ -116,9 +129,9 @@ impl Engine {
     /// An engine on a store that was opened by its address, with all that this kind of store can.
     pub fn on(opened: &Opened, worker: impl Into<String>) -> Result<Engine, Error> {
         match opened {
-            Opened::Memory(store) => Engine::new(store.clone(), worker),
             Opened::Sqlite(store) => Engine::on_sqlite(store.clone(), worker),
             Opened::Postgres(store) => Engine::on_postgres(store.clone(), worker),
+            other => Engine::new(other.store(), worker),
         }
     }
 
@@ -130,9 +143,9 @@ impl Engine {
         worker: impl Into<String>,
     ) -> Result<Engine, Error> {
         let own = match opened {
-            Opened::Memory(_) => Own::Nothing,
             Opened::Sqlite(sqlite) => Own::Sqlite(sqlite.clone()),
             Opened::Postgres(postgres) => Own::Postgres(postgres.clone()),
+            _ => Own::Nothing,
         };
         Engine::build(store, own, worker.into())
     }
@@ -161,6 +174,8 @@ impl Engine {
             dispatch: Arc::default(),
             releases: Known::default(),
             repeats: Counting::default(),
+            turns: loops::Turns::default(),
+            deliveries: Noted::default(),
             audit_turn: tokio::sync::Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner), identity: None })

@@ -11,7 +11,7 @@ use semel_core::repeats::{CARD, Door, Repeats, Subject};
 use semel_store::{Card, Write};
 
 use crate::commit::Stopped;
-use crate::{Engine, Error, Inner, lock};
+use crate::{Engine, Error, Inner, lock, measure};
 
 /// What was counted and is not written yet.
 pub(crate) type Counting = Mutex<HashMap<Subject, Repeats>>;
@@ -22,6 +22,7 @@ const AT_ONCE: usize = 64;
 impl Engine {
     /// Counts one repeat. Never waits.
     pub fn note_repeat(&self, subject: Subject, door: Door) {
+        measure::suppressed(door);
         let at = self.store().ground().now.wall;
         let count = {
             let mut counting = lock(&self.inner.repeats);
@@ -107,12 +108,15 @@ impl Drop for Inner {
     /// somebody to run it.
     fn drop(&mut self) {
         let counted = std::mem::take(&mut *lock(&self.repeats));
+        let delivered = std::mem::take(&mut *lock(&self.deliveries));
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if counted.is_empty() {
+        if counted.is_empty() && delivered.is_empty() {
             return;
         }
         let Ok(closing) = Engine::new(self.store.clone(), self.worker.clone()) else { return };
         runtime.spawn(async move {
+            *lock(&closing.inner.deliveries) = delivered;
+            closing.write_deliveries().await;
             for (subject, more) in counted {
                 // Not counted again: dropping this engine finds nothing to write.
                 let _ = closing.add_repeats(&subject, &more).await;

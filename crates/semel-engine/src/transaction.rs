@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use semel_core::code::Code;
-use semel_core::effect::{self, Begin, Decision, Ground, Permit, Refusal, Why};
+use semel_core::effect::{self, Begin, Decision, Ground, Permit, Refusal, State, Why};
 use semel_core::json::Json;
 use semel_core::key::Address;
 use semel_core::record::{Contract, Effect};
@@ -14,7 +14,7 @@ use semel_store::sqlite::{Sqlite, TransactionError, Work};
 use tokio_postgres::Transaction;
 
 use crate::call::is_repeat;
-use crate::{Engine, Error, Own, lock};
+use crate::{Engine, Error, Own, lock, measure};
 
 /// What a repeat is told: the receipt, or why there is none.
 type Answer = Result<Json, Error>;
@@ -96,6 +96,7 @@ impl Engine {
         match outcome {
             Outcome::Done(receipt, done) => {
                 self.inner.flights.publish(&done);
+                measure::came_to(State::Done, &done);
                 Ok(receipt)
             }
             Outcome::Answer(answer) => self.answered(address, answer),

@@ -58,12 +58,22 @@ impl App {
 
 #[pymethods]
 impl App {
-    /// Opens the ledger at an address.
+    /// Opens the ledger at an address, for a server with a token. Without a namespace it is
+    /// `default`, or the token's.
     #[staticmethod]
-    fn open(inbox: &Inbox, token: u64, url: String, namespace: String) -> PyResult<Asked> {
-        inbox.ask(token, async move {
-            let semel = crate::open::open(&url).await?;
-            Ok(Told::Opened(semel.namespace(&namespace)?))
+    fn open(
+        inbox: &Inbox,
+        place: u64,
+        url: String,
+        namespace: Option<String>,
+        token: Option<String>,
+    ) -> PyResult<Asked> {
+        inbox.ask(place, async move {
+            let semel = crate::open::open(&url, token.as_deref()).await?;
+            Ok(Told::Opened(match namespace {
+                Some(namespace) => semel.namespace(&namespace)?,
+                None => semel,
+            }))
         })
     }
 

@@ -9,8 +9,13 @@ use semel_store::{Access, Opened};
 
 /// Opens the ledger at an address. In a rehearsal the process dies at the point that its
 /// environment names, and the store says which points it passes.
-pub(crate) async fn open(url: &str) -> Result<Semel, Error> {
-    let Some(points) = Points::from_environment() else { return Semel::open(url).await };
+pub(crate) async fn open(url: &str, token: Option<&str>) -> Result<Semel, Error> {
+    let Some(points) = Points::from_environment() else {
+        return match token {
+            Some(token) => Semel::open_with_token(url, token).await,
+            None => Semel::open(url).await,
+        };
+    };
     crate::check::warn_of_rehearsal(&points);
     if !points.may_open(url) {
         let text = "a rehearsal that pushes the clock works only on SQLite: unset SEMEL_REHEARSE_…";

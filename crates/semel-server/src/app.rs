@@ -8,8 +8,10 @@ use semel_store::{Access, Clock, Opened, StoreError};
 
 use crate::admit::Admission;
 use crate::auth::Known;
+use crate::operate::metrics::Looked;
 use crate::pages::Sessions;
 use crate::settings::Settings;
+use crate::worker::Owners;
 
 /// One server's state.
 pub struct App {
@@ -18,6 +20,8 @@ pub struct App {
     pub(crate) settings: Settings,
     pub(crate) known: Known,
     pub(crate) admission: Admission,
+    pub(crate) owners: Owners,
+    pub(crate) looked: Looked,
     pub(crate) sessions: Sessions,
     draining: AtomicBool,
 }
@@ -65,7 +69,13 @@ impl App {
     /// Opens the store and starts the engine's job: the server sweeps, fires schedules and moves
     /// doubts for whoever has no process of their own.
     pub async fn open(settings: Settings) -> Result<Arc<App>, OpenError> {
-        let opened = Opened::open(&settings.store, Access::ReadWrite, Clock::Real).await?;
+        if settings.store.starts_with("http") {
+            let text = "a server needs the store itself, not the address of another server";
+            return Err(OpenError::Refused(text.to_owned()));
+        }
+        let veil = settings.veil.clone();
+        let opened =
+            Opened::open_veiled(&settings.store, Access::ReadWrite, Clock::Real, veil).await?;
         let engine = Engine::on(&opened, worker_name())?;
         engine.start();
         App::on(engine, opened, settings)
@@ -74,9 +84,22 @@ impl App {
     /// On a store and an engine that were opened elsewhere.
     pub fn on(engine: Engine, opened: Opened, settings: Settings) -> Result<Arc<App>, OpenError> {
         let admission = Admission::new(settings.limits);
-        let (known, draining) = (Known::default(), AtomicBool::new(false));
+        let (known, looked) = (Known::default(), Looked::default());
+        let (owners, draining) = (Owners::default(), AtomicBool::new(false));
         let sessions = Sessions::default();
-        Ok(Arc::new(App { engine, opened, settings, known, admission, sessions, draining }))
+        // From here on: what is counted before somebody takes it up is lost.
+        crate::operate::metrics::record();
+        Ok(Arc::new(App {
+            engine,
+            opened,
+            settings,
+            known,
+            admission,
+            owners,
+            looked,
+            sessions,
+            draining,
+        }))
     }
 
     /// The engine, for whoever embeds the server.

@@ -6,7 +6,9 @@ mod admit;
 mod api;
 mod app;
 mod auth;
+mod hooks;
 mod openapi;
+pub mod operate;
 mod pages;
 mod problem;
 mod request;
@@ -14,6 +16,7 @@ mod route;
 mod serve;
 mod settings;
 mod turn;
+mod worker;
 
 pub use app::{App, OpenError};
 pub use openapi::document as openapi_document;

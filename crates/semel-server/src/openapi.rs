@@ -17,6 +17,8 @@ pub(crate) struct Operation {
     pub(crate) takes_json: bool,
     /// Answered however busy the server is.
     pub(crate) is_probe: bool,
+    /// Its bodies may be larger than those of other routes.
+    pub(crate) body_bytes: Option<usize>,
     /// For people: no part of the API.
     pub(crate) is_page: bool,
     pub(crate) request: Option<fn(&mut SchemaGenerator) -> schemars::Schema>,
@@ -42,6 +44,7 @@ impl Operation {
             takes_key: false,
             takes_json: false,
             is_probe: false,
+            body_bytes: None,
             is_page: false,
             request: None,
             answers: &[(200, "done")],
@@ -73,6 +76,10 @@ impl Operation {
 
     pub(crate) const fn kind(self, answer_kind: &'static str) -> Operation {
         Operation { answer_kind, ..self }
+    }
+
+    pub(crate) const fn large(self, body_bytes: usize) -> Operation {
+        Operation { body_bytes: Some(body_bytes), ..self }
     }
 
     pub(crate) const fn page(self) -> Operation {

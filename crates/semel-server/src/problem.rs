@@ -136,11 +136,13 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::RetryBeyondRetention
         | Code::ContractNeedsLook
         | Code::ScheduleInvalid
+        | Code::TriggerInvalid
         | Code::RequestInvalid
         | Code::ConfigInvalid
+        | Code::SecretExposed
         | Code::StepRepeated
         | Code::ToolUndeclared => StatusCode::BAD_REQUEST,
-        Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Code::Unauthenticated | Code::SignatureInvalid => StatusCode::UNAUTHORIZED,
         Code::Forbidden | Code::FourEyes | Code::HostRefused => StatusCode::FORBIDDEN,
         Code::NotFound | Code::ReleaseUnknown | Code::WorkflowUnknown => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
@@ -201,6 +203,11 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::TransactionFailed
         | Code::StoreCorrupt
         | Code::StoreForeign
+        | Code::EncryptionKeyMissing
+        | Code::KeyFileInvalid
+        | Code::SecretInvalid
+        | Code::BackupInvalid
+        | Code::StoreNotEmpty
         | Code::StoreNewer
         | Code::StoreOlder
         | Code::StoreUrlInvalid

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
@@ -16,8 +16,10 @@ use futures_util::FutureExt;
 use http_body_util::BodyExt;
 use semel_core::code::Code;
 use tokio::sync::OwnedSemaphorePermit;
+use tracing::Instrument;
 
 use crate::app::App;
+use crate::operate::{self, metrics, traces};
 use crate::problem::Problem;
 use crate::route::{Access, Call, Reply, Route, bad_query};
 
@@ -33,12 +35,20 @@ pub(crate) async fn answer(
 ) -> Response {
     let id = request_id(request.headers());
     let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let replied = handle(&app, &route, path, request, &id).await;
-    let reply = replied.unwrap_or_else(|problem| problem.reply(&id));
-    tracing::debug!(
-        request = id, method = %route.method, path = route.path,
-        status = reply.status.as_u16(), "answered"
-    );
+    let span = traces::request(&route, &id, request.headers());
+    let began = Instant::now();
+    let answering = async {
+        let replied = handle(&app, &route, path, request, &id).await;
+        let reply = replied.unwrap_or_else(|problem| problem.reply(&id));
+        tracing::debug!(
+            method = %route.method, path = route.path,
+            status = reply.status.as_u16(), "answered"
+        );
+        reply
+    };
+    let reply = answering.instrument(span.clone()).await;
+    traces::answered(&span, reply.status.as_u16());
+    metrics::answered(&route, reply.status, began.elapsed());
     respond(reply, &id)
 }
 
@@ -50,10 +60,14 @@ async fn handle(
     id: &str,
 ) -> Result<Reply, Problem> {
     let (parts, body) = request.into_parts();
-    app.check_origin(&parts.method, &parts.headers)?;
+    let access = operate::access(app, route);
+    // Whoever probes calls us by an address that nobody has configured, and learns nothing.
+    if access != Access::Open || !route.operation.is_probe {
+        app.check_origin(&parts.method, &parts.headers)?;
+    }
     if route.operation.is_probe {
         let query = BTreeMap::new();
-        let who = app.authorise(route.access, &parts.headers).await?;
+        let who = app.authorise(access, &parts.headers).await?;
         let (app, headers, request_id) = (app.clone(), parts.headers, id.to_owned());
         let call = Call { app, who, path, query, headers, body: Bytes::new(), request_id };
         return (route.handler)(call).await;
@@ -119,11 +133,12 @@ async fn read_body(
     let limits = app.settings.limits;
     let said = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let said = said.and_then(|text| text.parse::<usize>().ok()).unwrap_or(0);
-    if said > limits.body_bytes {
+    let most = route.operation.body_bytes.unwrap_or(limits.body_bytes);
+    if said > most {
         return Err(too_large());
     }
     let room = app.admission.room(said.max(1))?;
-    let reading = collect(app, body, limits.body_bytes, room);
+    let reading = collect(app, body, most, room);
     let (packed, room) =
         match tokio::time::timeout(Duration::from_millis(limits.read_ms), reading).await {
             Ok(read) => read?,
@@ -131,7 +146,7 @@ async fn read_body(
                 return Err(Problem::new(Code::RequestInvalid, "the body did not arrive in time"));
             }
         };
-    let body = unpack(headers, packed, limits.body_bytes)?;
+    let body = unpack(headers, packed, most)?;
     if route.operation.takes_json {
         check_kind(headers, &body)?;
     }

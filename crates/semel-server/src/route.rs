@@ -153,6 +153,14 @@ pub(crate) fn bad_query(name: &str, want: &str) -> Problem {
     Problem::new(Code::RequestInvalid, format!("`{name}` in the query is not {want}"))
 }
 
+/// A page of a list. Never a `Value`: what callers stored is returned as they wrote it, and a value
+/// that is parsed and printed again is not.
+#[derive(Serialize)]
+pub(crate) struct Page<T> {
+    pub(crate) items: Vec<T>,
+    pub(crate) next: Option<String>,
+}
+
 /// An answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {

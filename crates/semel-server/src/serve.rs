@@ -25,7 +25,7 @@ use crate::problem::Problem;
 use crate::request::{answer, stray};
 use crate::route::Route;
 use crate::settings::{Settings, Tls};
-use crate::{api, openapi};
+use crate::{api, hooks, openapi};
 
 /// A server that has its socket.
 pub struct Server {
@@ -38,7 +38,9 @@ impl Server {
     /// Opens the store and binds. Anything but the loopback needs tokens: without one, whoever
     /// reaches the port would be admin.
     pub async fn bind(settings: Settings) -> Result<Server, OpenError> {
-        Server::on(App::open(settings).await?).await
+        let app = App::open(settings).await?;
+        hooks::put_declared(&app).await?;
+        Server::on(app).await
     }
 
     /// Binds for a state that was built elsewhere.
@@ -106,6 +108,7 @@ impl Server {
         let patience = Duration::from_millis(app.settings.limits.drain_ms);
         let _ = tokio::time::timeout(patience, graceful.shutdown()).await;
         app.engine.write_repeats().await;
+        app.engine.write_deliveries().await;
         Ok(())
     }
 }

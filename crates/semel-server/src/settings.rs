@@ -1,7 +1,11 @@
 //! All that can be set. Whoever starts a server fills this in, from wherever.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+
+use semel_core::hook::Content;
+use semel_store::Veil;
 
 /// How a server runs.
 #[derive(Clone, Debug)]
@@ -14,7 +18,13 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// How links in messages begin, such as `https://semel.example.com`.
     pub public_url: Option<String>,
+    /// Whether `/metrics` asks for a token wherever other requests do.
+    pub metrics_token_required: bool,
     pub limits: Limits,
+    /// The keys and the secrets of the store.
+    pub veil: Veil,
+    /// Webhooks that are declared in the server's file, by name. They are put when it starts.
+    pub triggers: BTreeMap<String, Content>,
 }
 
 /// Certificate and key, as PEM files.
@@ -75,7 +85,10 @@ impl Settings {
             tls: None,
             hosts: Vec::new(),
             public_url: None,
+            metrics_token_required: true,
             limits: Limits::default(),
+            veil: Veil::default(),
+            triggers: BTreeMap::new(),
         }
     }
 }

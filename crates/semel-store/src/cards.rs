@@ -4,6 +4,7 @@
 use async_trait::async_trait;
 use semel_core::time::Wall;
 
+use crate::veil::{Place, Veil};
 use crate::{StoreError, checksum};
 
 /// Where cards are kept.
@@ -54,6 +55,13 @@ impl Card {
         // Lengths, so that no two cards are the same text.
         let (a, b, c) = (namespace.len(), kind.len(), name.len());
         checksum(&format!("{a} {b} {c} {version} {due}\n{namespace}{kind}{name}{record}"))
+    }
+
+    /// The card as it was before it was covered.
+    pub(crate) fn revealed(mut self, veil: &Veil) -> Result<Card, StoreError> {
+        let place = Place::Card(&self.kind, &self.name);
+        self.record = veil.reveal_owned(Some(&self.namespace), place, self.record)?;
+        Ok(self)
     }
 
     /// The card as it was found beside this checksum.

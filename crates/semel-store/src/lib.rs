@@ -4,42 +4,54 @@
 //! committed: repeat the same batch), or failed. So the rules exist once, in `semel-core`, and no
 //! two stores can disagree on one.
 
+pub mod backup;
 mod cards;
 mod clock;
+mod error;
+pub mod measure;
 pub mod memory;
 mod model;
 mod opened;
 pub mod postgres;
 mod random;
+#[cfg(feature = "remote")]
+pub mod remote;
 mod runs;
 mod seals;
+mod server_time;
 pub mod sqlite;
 mod upkeep;
+mod veil;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
 pub use cards::{Card, CardQuery, Cards};
 pub use clock::{AheadClock, Clock, ManualClock};
+pub use error::{CommitError, StoreError};
 pub use opened::{Access, Opened};
 pub use runs::{Append, Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs};
 pub use upkeep::{
     Audit, Belonging, Beside, CardAudit, Closed, Identity, Lost, LostRow, PartAudit, Return,
-    RunAudit, Upkeep,
+    RunAudit, Tally, Upkeep,
 };
+
+pub use veil::{KeyInfo, Keyring, Veil, read_secrets};
 
 use random::random_hex;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use semel_core::code::Code;
 use semel_core::effect::{Ground, State};
 use semel_core::journal::Link;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::record::{self, Effect};
+use semel_core::redact::Redactor;
 use semel_core::run::Run;
 use semel_core::time::{Moment, Steady, Wall};
 use tokio::sync::watch;
+
+use veil::Place;
 
 /// Where effects, runs and cards are kept.
 #[async_trait]
@@ -83,6 +95,12 @@ pub trait Store: Runs + Cards {
 
     /// Forgets a dead session, once all its attempts are closed. It stays dead.
     fn bury(&self, session: &str);
+
+    /// Which secrets must not reach the store. What is chained by its text, such as the entries of
+    /// a journal, is redacted by whoever makes it.
+    fn redactor(&self) -> Option<&Redactor> {
+        None
+    }
 
     /// Changes when something may have been committed by anybody. A hint: correct without it.
     fn hints(&self) -> watch::Receiver<u64>;
@@ -235,12 +253,18 @@ impl Row {
     }
 }
 
-/// Reads an effect back from the text and checksum of its row.
-pub(crate) fn read_record(text: &str, sum: i64) -> Result<Effect, StoreError> {
+/// Reads an effect back from the namespace, text and checksum of its row.
+pub(crate) fn read_record(
+    veil: &Veil,
+    namespace: &str,
+    text: &str,
+    sum: i64,
+) -> Result<Effect, StoreError> {
     if checksum(text) != sum {
         return Err(StoreError::Corrupt("a row does not match its checksum".into()));
     }
-    record::decode(text)
+    let text = veil.reveal(Some(namespace), Place::Effect, text)?;
+    record::decode(&text)
         .map_err(|error| StoreError::Corrupt(format!("a row cannot be read: {error}")))
 }
 
@@ -311,62 +335,4 @@ pub struct DuePage {
     pub effects: Vec<(DueCursor, Effect)>,
     /// When the next one after this page becomes due.
     pub next_due: Option<Steady>,
-}
-
-/// Why a batch was not simply done, sorted by what the caller may do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CommitError {
-    /// A guard failed; nothing was written. Decide again on the newest row of each effect that was
-    /// to be written, in order; a run or a card is loaded anew.
-    #[error("the rows have changed")]
-    Stale(Vec<Option<Effect>>),
-    /// Maybe committed. Repeat the same batch; never read alone, never treat as failed.
-    #[error("the store did not say whether it committed")]
-    Unknown,
-    /// Nothing was written.
-    #[error(transparent)]
-    Failed(#[from] StoreError),
-}
-
-/// What is wrong with the store.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StoreError {
-    #[error("the store is unavailable: {0}")]
-    Unavailable(String),
-    #[error("the store is busy: {0}")]
-    Busy(String),
-    #[error("the disk is full: {0}")]
-    Full(String),
-    #[error("the store is corrupt: {0}")]
-    Corrupt(String),
-    #[error("the store has format {found}, this Semel knows up to {known}")]
-    Newer { found: i64, known: i64 },
-    #[error("the store has format {found}, this Semel needs {needed}")]
-    Older { found: i64, needed: i64 },
-    #[error("SQLite {found} is older than 3.51.3")]
-    SqliteTooOld { found: String },
-    #[error("{0}")]
-    UrlInvalid(String),
-    #[error("there is no store at {0}")]
-    Missing(String),
-    #[error("{0} is another program's file, not a store of Semel")]
-    Foreign(String),
-}
-
-impl StoreError {
-    /// The stable code.
-    pub fn code(&self) -> Code {
-        match self {
-            StoreError::Unavailable(_) => Code::StoreUnavailable,
-            StoreError::Busy(_) => Code::StoreBusy,
-            StoreError::Full(_) => Code::StoreFull,
-            StoreError::Corrupt(_) => Code::StoreCorrupt,
-            StoreError::Newer { .. } => Code::StoreNewer,
-            StoreError::Older { .. } => Code::StoreOlder,
-            StoreError::SqliteTooOld { .. } => Code::SqliteTooOld,
-            StoreError::UrlInvalid(_) => Code::StoreUrlInvalid,
-            StoreError::Missing(_) => Code::StoreMissing,
-            StoreError::Foreign(_) => Code::StoreForeign,
-        }
-    }
 }

@@ -5,6 +5,7 @@ use semel_core::journal::Link;
 use semel_core::run::{self, Run, State};
 use semel_core::time::{Moment, Steady, Wall};
 
+use crate::veil::{Place, Veil};
 use crate::{StoreError, checksum};
 
 /// Where runs are kept.
@@ -12,6 +13,9 @@ use crate::{StoreError, checksum};
 pub trait Runs: Send + Sync + 'static {
     /// One run.
     async fn run(&self, namespace: &str, id: &str) -> Result<Option<Run>, StoreError>;
+
+    /// In which namespace a run is. Whoever names a run by its number may be a stranger to it.
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError>;
 
     /// Entries of a run's journal from a place on, in order, at most so many.
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError>;
@@ -97,12 +101,20 @@ fn from_now_on(at: Steady, now: &Moment) -> Steady {
     if now.reached(at) { now.steady } else { at }
 }
 
-/// Reads a run back from the text, checksum and version of its row.
-pub(crate) fn read_run(text: &str, sum: i64, version: u64) -> Result<Run, StoreError> {
+/// Reads a run back from the name, text, checksum and version of its row.
+pub(crate) fn read_run(
+    veil: &Veil,
+    (namespace, number): (&str, i64),
+    text: &str,
+    sum: i64,
+    version: u64,
+) -> Result<Run, StoreError> {
     if checksum(text) != sum {
         return Err(StoreError::Corrupt("a run does not match its checksum".into()));
     }
-    run::decode(text, version)
+    veil.learn(number, namespace);
+    let text = veil.reveal(Some(namespace), Place::Run(number), text)?;
+    run::decode(&text, version)
         .map_err(|error| StoreError::Corrupt(format!("a run cannot be read: {error}")))
 }
 
@@ -112,6 +124,14 @@ pub struct Inked {
     pub seq: u64,
     pub link: Link,
     pub text: String,
+}
+
+impl Inked {
+    /// The entry as it was before it was covered.
+    pub(crate) fn revealed(mut self, veil: &Veil, run: i64) -> Result<Inked, StoreError> {
+        self.text = veil.reveal_owned(None, Place::Entry(run), self.text)?;
+        Ok(self)
+    }
 }
 
 /// An entry to be appended. It must follow the one it names: whoever lost the run finds another

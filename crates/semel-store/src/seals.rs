@@ -3,6 +3,7 @@
 
 use semel_core::seal::{Seal, Value, seal};
 
+use crate::veil::{Place, Veil};
 use crate::{Delivery, Return, Row, RunRow, StoreError};
 
 impl Row {
@@ -70,6 +71,12 @@ impl Delivery {
                 self.consumed.into(),
             ],
         )
+    }
+
+    /// The delivery as it was before it was covered.
+    pub(crate) fn revealed(mut self, veil: &Veil) -> Result<Delivery, StoreError> {
+        self.payload = veil.reveal_owned(None, Place::Delivery(self.run), self.payload)?;
+        Ok(self)
     }
 
     /// The delivery as it was found beside this seal: a run must not act on a changed payload.

@@ -2,20 +2,21 @@
 //! in time.
 
 mod columns;
+mod contents;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
-use semel_core::journal::{Link, blob_digest, check_chain};
 use semel_core::key::Address;
 use semel_core::record::Effect;
 use semel_core::run::Run;
 use semel_core::time::{Moment, Wall};
 
 use crate::cards::CardKey;
-use crate::{Card, CommitError, Runs, Store, StoreError};
+use crate::{Card, CommitError, Store, StoreError};
 
 pub(crate) use columns::{EffectColumns, RunColumns};
+pub(crate) use contents::{RawJournal, blob_problem, blob_state, chain_problem, is_whole_blob};
 
 /// A store that outlives its processes, as an operator sees it.
 #[async_trait]
@@ -56,6 +57,10 @@ pub trait Upkeep: Store {
     /// Checks each intent of the outbox after this number.
     async fn audit_outbox(&self, after: i64, limit: usize) -> Result<PartAudit<i64>, StoreError>;
 
+    /// How much there is to look after, over all namespaces: read off indexes of what is open, so
+    /// that it does not grow with history, and each count ends at `most`.
+    async fn tally(&self, most: u32) -> Result<Tally, StoreError>;
+
     /// Which store this is, and how far it has come.
     async fn identity(&self) -> Result<Identity, StoreError>;
 
@@ -81,6 +86,22 @@ pub trait Upkeep: Store {
     /// What processes remember to have written and the store has forgotten, after a cursor.
     async fn lost(&self, after: i64, limit: usize) -> Result<Vec<Lost>, StoreError>;
 }
+
+/// How much there is to look after, as the rows say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    pub in_doubt: u32,
+    /// When the oldest effect that is in doubt was planned.
+    pub oldest_in_doubt: Option<Wall>,
+    /// Effects that wait for a person's approval.
+    pub held: u32,
+    pub alarmed: u32,
+    /// Runs that have not ended, by state.
+    pub runs: BTreeMap<String, u32>,
+}
+
+/// The states of runs that have not ended.
+pub(crate) const OPEN_RUNS: [&str; 5] = ["ready", "running", "waiting", "paused", "cancelling"];
 
 /// Which store it is, and how far it has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +173,8 @@ pub struct Audit {
     pub effects: Vec<Effect>,
     pub problems: Vec<String>,
     pub next: Option<i64>,
+    /// Rows whose key was dropped: only their columns and seals can be judged.
+    pub dropped: u64,
 }
 
 impl Audit {
@@ -160,11 +183,19 @@ impl Audit {
     pub(crate) fn take(
         &mut self,
         row: i64,
-        read: Result<(EffectColumns, Effect), StoreError>,
+        columns: Result<EffectColumns, StoreError>,
+        read: Result<Effect, StoreError>,
         now: &Moment,
     ) -> Result<(), StoreError> {
         self.next = Some(row);
-        match read {
+        let is_dropped = matches!(read, Err(StoreError::KeyDropped(_)));
+        match read.and_then(|effect| Ok((columns.clone()?, effect))) {
+            Err(_) if is_dropped => {
+                self.dropped += 1;
+                let problem =
+                    columns.map_or_else(|e| Some(e.to_string()), |one| one.seal_problem());
+                self.problems.extend(problem.map(|what| format!("row {row}: {what}")));
+            }
             Ok((columns, effect)) => {
                 let problem = columns.problem(&effect, now);
                 let named = problem.map(|what| format!("row {row} ({}): {what}", effect.address));
@@ -187,6 +218,8 @@ pub struct RunAudit {
     pub problems: Vec<String>,
     /// The last number that was looked at.
     pub next: Option<i64>,
+    /// Runs whose key was dropped: only columns, seals and chains can be judged.
+    pub dropped: u64,
 }
 
 impl RunAudit {
@@ -194,11 +227,19 @@ impl RunAudit {
     pub(crate) fn take(
         &mut self,
         number: i64,
-        read: Result<(RunColumns, Run), StoreError>,
+        columns: Result<RunColumns, StoreError>,
+        read: Result<Run, StoreError>,
         now: &Moment,
     ) -> Result<(), StoreError> {
         self.next = Some(number);
-        match read {
+        let is_dropped = matches!(read, Err(StoreError::KeyDropped(_)));
+        match read.and_then(|run| Ok((columns.clone()?, run))) {
+            Err(_) if is_dropped => {
+                self.dropped += 1;
+                let seal = |columns: RunColumns| columns.seal_problem(number);
+                let problem = columns.map_or_else(|error| Some(error.to_string()), seal);
+                self.problems.extend(problem.map(|what| format!("run {number}: {what}")));
+            }
             Ok((columns, run)) => {
                 let problem = columns.problem(&run, now);
                 let named = problem.map(|what| format!("run {number} ({}): {what}", run.id));
@@ -219,6 +260,8 @@ pub struct CardAudit {
     pub problems: Vec<String>,
     /// Namespace, kind and name of the last one that was looked at.
     pub next: Option<(String, String, String)>,
+    /// Namespace and kind of those whose key was dropped.
+    pub dropped: Vec<(String, String)>,
 }
 
 impl CardAudit {
@@ -230,6 +273,7 @@ impl CardAudit {
     ) -> Result<(), StoreError> {
         match read {
             Ok(card) => self.cards.push(card),
+            Err(StoreError::KeyDropped(_)) => self.dropped.push((key.0.clone(), key.1.clone())),
             Err(StoreError::Corrupt(what)) => {
                 let (namespace, kind, name) = &key;
                 self.problems.push(format!("card {namespace}/{kind}/{name}: {what}"));
@@ -284,57 +328,4 @@ pub struct Lost {
 pub enum LostRow {
     Effect { address: Address, generation: u32 },
     Run { namespace: String, id: String },
-}
-
-/// How many entries of a journal are read at once.
-const ENTRIES: usize = 256;
-
-/// Walks the journal of a run from its first entry; says where the chain breaks.
-pub(crate) async fn chain_problem(
-    store: &(impl Runs + ?Sized),
-    number: i64,
-    namespace: &str,
-    id: &str,
-) -> Result<Option<String>, StoreError> {
-    let mut link = Link::of_run(namespace, id);
-    let mut from = 0;
-    loop {
-        let entries = match store.journal(number, from, ENTRIES).await {
-            Err(StoreError::Corrupt(what)) => return Ok(Some(what)),
-            entries => entries?,
-        };
-        // The chain counts from where this page begins.
-        let page = entries.iter().map(|entry| (entry.seq - from, entry.link, &*entry.text));
-        match check_chain(link, page) {
-            Ok(last) => link = last,
-            Err(problem) if from == 0 => return Ok(Some(problem)),
-            Err(problem) => return Ok(Some(format!("from entry {from} on, {problem}"))),
-        }
-        if entries.len() < ENTRIES {
-            return Ok(None);
-        }
-        from += entries.len() as u64;
-    }
-}
-
-/// What is wrong with the large values that a run needs, each by its digest and as it was found.
-pub(crate) fn blob_problem(found: &[(String, Option<String>)]) -> Option<String> {
-    found.iter().find_map(|(digest, text)| match text {
-        Some(text) if blob_digest(text) == *digest => None,
-        Some(_) => Some(format!("its value {digest} was changed")),
-        None => Some(format!("its value {digest} is missing")),
-    })
-}
-
-/// What is wrong with one large value.
-pub(crate) fn blob_state(
-    (namespace, digest): &(String, String),
-    is_whole: bool,
-    is_used: bool,
-) -> Option<String> {
-    match (is_whole, is_used) {
-        (true, true) => None,
-        (false, _) => Some(format!("the value {digest} in {namespace} was changed")),
-        (true, false) => Some(format!("the value {digest} in {namespace} is needed by no run")),
-    }
 }

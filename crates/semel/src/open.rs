@@ -4,7 +4,7 @@ use semel_core::code::Code;
 use semel_core::key::{Address, IntoKey, Namespace};
 use semel_core::record;
 use semel_engine::{Engine, Error, WeakEngine};
-use semel_store::{Access, Clock, Opened};
+use semel_store::{Access, Clock, Opened, Veil};
 
 use crate::observe::Watch;
 use crate::{
@@ -20,13 +20,31 @@ pub struct Semel {
 }
 
 impl Semel {
-    /// Opens the ledger at `sqlite:path/to/file.db`, creating it when it is not there; `memory:` is
-    /// one for tests, gone with the process.
+    /// Opens the ledger at `sqlite:path/to/file.db`, creating it when it is not there, at
+    /// `postgres://…`, or the one that a server keeps at `http://…`; `memory:` is one for tests,
+    /// gone with the process. The token for a server is in `SEMEL_TOKEN`. Payload is encrypted with
+    /// the keys of the file that `SEMEL_KEY_FILE` names, and secrets that `SEMEL_SECRETS` declares
+    /// do not reach the store.
     pub async fn open(url: &str) -> Result<Semel, Error> {
-        let opened = Opened::open(url, Access::ReadWrite, Clock::Real).await?;
-        let engine = Engine::on(&opened, worker_name())?;
+        Semel::start_on(&Opened::open(url, Access::ReadWrite, Clock::Real).await?)
+    }
+
+    /// The same, with keys and secrets that the program brings itself.
+    pub async fn open_veiled(url: &str, veil: Veil) -> Result<Semel, Error> {
+        Semel::start_on(&Opened::open_veiled(url, Access::ReadWrite, Clock::Real, veil).await?)
+    }
+
+    /// Opens the ledger of the server at `http://…` or `https://…` with a token. The token's
+    /// namespace is the one it works in.
+    pub async fn open_with_token(url: &str, token: &str) -> Result<Semel, Error> {
+        Semel::start_on(&Opened::open_as(url, Some(token), Access::ReadWrite, Clock::Real).await?)
+    }
+
+    fn start_on(opened: &Opened) -> Result<Semel, Error> {
+        let engine = Engine::on(opened, worker_name())?;
         engine.start();
-        Ok(Semel::on(engine))
+        let semel = Semel::on(engine);
+        opened.namespace().map_or(Ok(semel.clone()), |name| semel.namespace(name))
     }
 
     /// On an engine that was built and started elsewhere, for tools and tests: one on a store of

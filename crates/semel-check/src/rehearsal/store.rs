@@ -7,6 +7,7 @@ use semel_core::effect::Ground;
 use semel_core::journal::{self, Event};
 use semel_core::key::Address;
 use semel_core::record::Effect;
+use semel_core::redact::Redactor;
 use semel_core::run::Run;
 use semel_store::{
     Batch, Card, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns,
@@ -60,6 +61,10 @@ impl<P: Around> Store for Watched<P> {
 
     fn clock(&self) -> &Clock {
         self.store.clock()
+    }
+
+    fn redactor(&self) -> Option<&Redactor> {
+        self.store.redactor()
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {
@@ -117,6 +122,11 @@ impl<P: Around> Runs for Watched<P> {
     async fn run(&self, namespace: &str, id: &str) -> Result<Option<Run>, StoreError> {
         self.points.reading().await;
         self.store.run(namespace, id).await
+    }
+
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        self.points.reading().await;
+        self.store.namespace_of(run).await
     }
 
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {

@@ -60,6 +60,9 @@ impl Args {
                 said.push((key.to_owned(), value.clone()));
             }
         }
+        let key_file = self.key_file.iter();
+        let key_file = key_file.map(|path| path.to_string_lossy().into_owned());
+        said.extend(key_file.map(|path| ("encryption.key_file".to_owned(), path)));
         said
     }
 }
@@ -82,6 +85,7 @@ impl Command {
             Command::Demo(_)
             | Command::Bench(_)
             | Command::Double(_)
+            | Command::Keys(_)
             | Command::Completions { .. }
             | Command::Config(Config::Schema)
             | Command::DemoCrm { .. }

@@ -9,12 +9,13 @@ use std::process::Stdio;
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
-use semel_server::Server;
+use semel_server::{Server, Settings};
+use semel_store::Veil;
 use serde_json::json;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-use super::python::{interpreter, look_for_semel};
+use super::python::{by_files, interpreter, look_for_semel};
 use super::serve::{failed, settings, stopped};
 use crate::args;
 use crate::config::Config;
@@ -40,6 +41,7 @@ const COMPILE: &str = "import sys\nfor f in sys.argv[1:]: compile(open(f, 'rb').
 pub(crate) async fn run(
     options: &args::Dev,
     config: &Config,
+    veil: Veil,
     printer: &Printer,
 ) -> Result<(), Failed> {
     if !options.app.is_file() {
@@ -49,7 +51,7 @@ pub(crate) async fn run(
     let python = interpreter();
     look_for_semel(&python)?;
     let stop = stopped()?;
-    let server = Server::bind(settings(config)?).await.map_err(failed)?;
+    let server = Server::bind(Settings { veil, ..settings(config)? }).await.map_err(failed)?;
     announce(&server, config, printer)?;
     let (end, mut ended) = tokio::sync::watch::channel(false);
     let serving = tokio::spawn(server.run(async move {
@@ -62,6 +64,7 @@ pub(crate) async fn run(
     let mut desk = Desk {
         python,
         line: line(&options.app, config),
+        environment: by_files(config),
         seen: stamps(&folder),
         folder,
         worker: None,
@@ -112,6 +115,8 @@ type Stamps = BTreeMap<PathBuf, (SystemTime, u64)>;
 struct Desk<'a> {
     python: OsString,
     line: Vec<OsString>,
+    /// What the settings say of keys and secrets.
+    environment: Vec<(String, String)>,
     folder: PathBuf,
     seen: Stamps,
     worker: Option<(Child, Instant)>,
@@ -181,7 +186,11 @@ impl Desk<'_> {
     fn start(&mut self) {
         self.start_at = None;
         let mut command = Command::new(&self.python);
-        command.args(&self.line).stdin(Stdio::null()).kill_on_drop(true);
+        command
+            .args(&self.line)
+            .envs(self.environment.iter().cloned())
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
         match command.spawn() {
             Ok(child) => self.worker = Some((child, Instant::now())),
             Err(error) => self.again_later(&format!("it cannot be started: {error}")),

@@ -2,6 +2,7 @@
 
 mod approvals;
 mod audit;
+mod backup;
 pub(crate) mod bench;
 mod config;
 pub(crate) mod destination;
@@ -10,6 +11,7 @@ mod doctor;
 pub(crate) mod double;
 mod effects;
 mod import;
+mod keys;
 mod migrate;
 mod open;
 mod outbox;
@@ -24,12 +26,14 @@ mod signals;
 mod spec;
 mod suspects;
 mod tokens;
+mod triggers;
 pub(crate) mod verify;
 
 pub(crate) use effects::print_effect;
 pub(crate) use open::Place;
 
 use clap::CommandFactory;
+use semel_store::Veil;
 
 use crate::args::{self, Args, Bench, Check, Command, Effects, Outbox, Quarantine};
 use crate::config::Config;
@@ -37,9 +41,14 @@ use crate::exit::Failed;
 use crate::print::Printer;
 use crate::{crm, demo, mail, model};
 
-pub(crate) async fn run(args: Args, config: &Config, printer: &Printer) -> Result<(), Failed> {
+pub(crate) async fn run(
+    args: Args,
+    config: &Config,
+    veil: Veil,
+    printer: &Printer,
+) -> Result<(), Failed> {
     let named = python::Named::on(&args, config);
-    let place = Place { store: args.store, namespace: args.namespace };
+    let place = Place { store: args.store, namespace: args.namespace, veil };
     match args.command {
         Command::Demo(options) => {
             let named = args.store_is_named.then_some(place.store);
@@ -55,11 +64,12 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &Printer) -> Resul
         Command::Bench(Bench::Python { line }) => {
             Err(python::become_python(&["bench", "python"], named, line))
         }
-        Command::Serve(_) => serve::run(config, printer).await,
-        Command::Dev(options) => dev::run(&options, config, printer).await,
+        Command::Serve(_) => serve::run(config, place.veil, printer).await,
+        Command::Dev(options) => dev::run(&options, config, place.veil, printer).await,
         Command::Tokens(command) => tokens::run(&place, command, printer).await,
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Schedules(command) => schedules::run(&place, command, printer).await,
+        Command::Triggers(command) => triggers::run(&place, command, printer).await,
         Command::Signals(command) => signals::run(&place, command, printer).await,
         Command::Releases(command) => releases::run(&place, command, printer).await,
         Command::Effects(command) => run_effects(&place, command, printer).await,
@@ -77,6 +87,8 @@ pub(crate) async fn run(args: Args, config: &Config, printer: &Printer) -> Resul
         Command::Verify(options) => verify::run(&place, &options, printer).await,
         Command::Audit(command) => audit::run(&place, command, printer).await,
         Command::Proof(options) => proof::run(&place, options, printer).await,
+        Command::Backup(options) => backup::run(&place, &options, printer).await,
+        Command::Keys(command) => keys::run(command, printer),
         Command::Doctor => doctor::run(&place, printer).await,
         Command::Double(options) => double::run(&options, printer).await,
         Command::Migrate => migrate::run(&place, printer).await,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use semel::{Action, Address, Key, Namespace, Notifier, Semel};
 use semel_core::derive;
 use semel_engine::Engine;
-use semel_store::{Access, Clock, Opened, Upkeep};
+use semel_store::{Access, Clock, Opened, Store, Upkeep, Veil};
 
 use crate::exit::Failed;
 
@@ -15,6 +15,8 @@ use crate::exit::Failed;
 pub(crate) struct Place {
     pub(crate) store: String,
     pub(crate) namespace: String,
+    /// The keys and the secrets of the settings.
+    pub(crate) veil: Veil,
 }
 
 impl Place {
@@ -35,7 +37,7 @@ impl Place {
     }
 
     pub(crate) async fn open(&self, access: Access) -> Result<Opened, Failed> {
-        Ok(Opened::open(&self.store, access, Clock::Real).await?)
+        Ok(Opened::open_veiled(&self.store, access, Clock::Real, self.veil.clone()).await?)
     }
 
     /// Opens an existing store to look at it.
@@ -45,13 +47,26 @@ impl Place {
 
     /// Opens an existing store to write. A decision never creates one.
     pub(crate) async fn open_existing(&self) -> Result<Opened, Failed> {
-        self.look().await?;
+        // A server that answers has its store.
+        if !self.is_server() {
+            self.look().await?;
+        }
         self.open(Access::ReadWrite).await
     }
 
     /// An engine that can only read.
     pub(crate) async fn engine_to_look(&self) -> Result<Engine, Failed> {
-        Ok(Engine::new(self.look().await?, "semel")?)
+        let opened = self.open(Access::ReadOnly).await?;
+        let store: Arc<dyn Store> = match opened.namespace() {
+            Some(_) => opened.store(),
+            None => opened.upkeep()?,
+        };
+        Ok(Engine::new(store, "semel")?)
+    }
+
+    /// Whether a server keeps the store.
+    pub(crate) fn is_server(&self) -> bool {
+        self.store.starts_with("http://") || self.store.starts_with("https://")
     }
 
     /// An engine on an existing store, without the job: a command decides, it does not work.
@@ -61,7 +76,8 @@ impl Place {
 
     /// Everything, to work.
     pub(crate) async fn semel(&self) -> Result<Semel, Failed> {
-        Ok(Semel::open(&self.store).await?.namespace(&self.namespace)?)
+        let semel = Semel::open_veiled(&self.store, self.veil.clone()).await?;
+        Ok(semel.namespace(&self.namespace)?)
     }
 
     /// Everything, for a worker: it also tells people, where the environment says how.

@@ -55,9 +55,7 @@ pub(crate) async fn drop_refused(place: &Place, id: i64, printer: &Printer) -> R
 async fn open(place: &Place, access: Access) -> Result<Arc<Postgres>, Failed> {
     match place.open(access).await? {
         Opened::Postgres(store) => Ok(store),
-        Opened::Memory(_) | Opened::Sqlite(_) => {
-            Err(Failed::usage("an outbox is in Postgres only: --store postgres://…".to_owned()))
-        }
+        _ => Err(Failed::usage("an outbox is in Postgres only: --store postgres://…".to_owned())),
     }
 }
 

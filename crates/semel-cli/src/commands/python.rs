@@ -33,9 +33,21 @@ impl Named {
             store: args.store_is_named.then(|| args.store.clone()),
             namespace: args.namespace_is_named.then(|| args.namespace.clone()),
             json: args.json,
-            by_files: config.by_files(&["store", "namespace"]),
+            by_files: by_files(config),
         }
     }
+}
+
+/// What Python must hear of: the key file also when this very line names it, and all secrets.
+pub(crate) fn by_files(config: &Config) -> Vec<(String, String)> {
+    let mut said = config.by_files(&["store", "namespace"]);
+    let key_file = config.set.encryption.key_file.iter();
+    let key_file = key_file.map(|path| path.to_string_lossy().into_owned());
+    said.extend(key_file.map(|path| ("SEMEL_ENCRYPTION_KEY_FILE".to_owned(), path)));
+    let named = std::env::var("SEMEL_SECRETS").unwrap_or_default();
+    let declared = crate::veil::declared(config, &named);
+    said.extend(Some(("SEMEL_SECRETS".to_owned(), declared)).filter(|(_, it)| !it.is_empty()));
+    said
 }
 
 /// Becomes `python3 -m semel COMMAND …`. Returns only if that fails.

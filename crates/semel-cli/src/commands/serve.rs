@@ -1,36 +1,53 @@
 //! `semel serve`: the HTTP API on a store.
 
+mod supervisor;
+
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 
 use semel_core::code::Code;
+use semel_core::hook::{self, Content};
 use semel_server::{Limits, OpenError, Server, Settings, Tls};
-use serde_json::json;
+use semel_store::Veil;
+use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
 use crate::exit::Failed;
 use crate::print::Printer;
+use supervisor::Supervisor;
 
-pub(crate) async fn run(config: &Config, printer: &Printer) -> Result<(), Failed> {
+pub(crate) async fn run(config: &Config, veil: Veil, printer: &Printer) -> Result<(), Failed> {
     let stop = stopped()?;
-    let server = Server::bind(settings(config)?).await.map_err(failed)?;
-    announce(&server, config, printer)?;
-    server.run(stop).await.map_err(failed)?;
+    let server = Server::bind(Settings { veil, ..settings(config)? }).await.map_err(failed)?;
+    let url = announce(&server, config, printer)?;
+    let supervisor = Supervisor::of(|name| std::env::var(name).ok());
+    supervisor.ready(&url);
+    let app = server.app().clone();
+    let serving = server.run(async {
+        tokio::select! {
+            () = stop => {}
+            () = supervisor.watch(app) => {}
+        }
+        supervisor.stopping();
+    });
+    serving.await.map_err(failed)?;
     printer.talk("stopped");
     Ok(())
 }
 
 /// Where it listens, on stdout: with port 0 nobody else knows.
-fn announce(server: &Server, config: &Config, printer: &Printer) -> Result<(), Failed> {
+fn announce(server: &Server, config: &Config, printer: &Printer) -> Result<String, Failed> {
     let address = server.address().map_err(failed)?;
     let scheme = if config.set.tls.cert.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{address}");
     if printer.wants_json() {
-        return printer.json(&json!({ "url": url }));
+        printer.json(&json!({ "url": url }))?;
+        return Ok(url);
     }
     printer.line(&format!("listening on {url}"));
-    Ok(())
+    Ok(url)
 }
 
 /// What was set, as the server takes it.
@@ -46,6 +63,7 @@ pub(crate) fn settings(config: &Config) -> Result<Settings, Failed> {
         tls: tls.map(|(cert, key)| Tls { cert, key }),
         hosts: set.hosts.clone(),
         public_url: set.public_url.clone(),
+        metrics_token_required: set.metrics.token_required,
         limits: Limits {
             body_bytes: set.limits.body_bytes,
             requests_in_flight: set.limits.requests_in_flight,
@@ -54,8 +72,20 @@ pub(crate) fn settings(config: &Config) -> Result<Settings, Failed> {
             hold_ms: set.limits.hold_ms,
             ..Limits::default()
         },
+        triggers: triggers(&set.triggers)?,
         ..Settings::new(&set.store, listen)
     })
+}
+
+/// The tables `[triggers.NAME]`, as the rules read them.
+fn triggers(tables: &Map<String, Value>) -> Result<BTreeMap<String, Content>, Failed> {
+    let read = |(name, table): (&String, &Value)| {
+        let content = hook::parse(&table.to_string()).map_err(|refusal| {
+            Failed::coded(Code::ConfigInvalid, format!("[triggers.{name}] {refusal}"))
+        })?;
+        Ok((name.clone(), content))
+    };
+    tables.iter().map(read).collect()
 }
 
 pub(crate) fn failed(error: OpenError) -> Failed {

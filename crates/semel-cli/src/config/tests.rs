@@ -184,6 +184,17 @@ fn every_key_reaches_the_program() {
 }
 
 #[test]
+fn what_nobody_set_is_what_a_server_takes_by_itself() {
+    let config = Place::new(&[]).load().expect("good settings");
+    let (set, own) = (config.set.limits, semel_server::Limits::default());
+    assert_eq!(set.body_bytes, own.body_bytes);
+    assert_eq!(set.requests_in_flight, own.requests_in_flight);
+    assert_eq!(set.requests_per_namespace, own.requests_per_namespace);
+    assert_eq!(set.new_keys_per_second, own.new_keys_per_second);
+    assert_eq!(set.hold_ms, own.hold_ms);
+}
+
+#[test]
 fn misspelt_variables_are_told_and_others_left_alone() {
     let names = ["SEMEL_LIMITS_HOLDS", "SEMEL_STORE", "SEMEL_PYTHON", "SEMEL_CONFIG", "PATH"];
     let told = Config::misspelt(names.into_iter().map(str::to_owned));

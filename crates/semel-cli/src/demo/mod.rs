@@ -9,7 +9,7 @@ pub(crate) mod worker;
 
 use std::path::Path;
 
-use semel_store::{Access, Clock, Opened, StoreError};
+use semel_store::{Access, Clock, Opened, StoreError, Veil};
 use serde::Serialize;
 
 use crate::args;
@@ -100,7 +100,7 @@ impl Stage {
         let Some(store) = store else { return Ok(Stage::Files) };
         let now = std::time::UNIX_EPOCH.elapsed().map_err(anyhow::Error::from)?;
         let namespace = format!("demo-{}-{}", now.as_millis(), std::process::id());
-        let place = Place { store, namespace };
+        let place = Place { store, namespace, veil: Veil::from_environment()? };
         // One that is not there is made; only one that other processes see, too, can be played on.
         if let Err(StoreError::Missing(_)) =
             Opened::open(&place.store, Access::ReadOnly, Clock::Real).await
@@ -116,6 +116,7 @@ impl Stage {
             Stage::Files => Place {
                 store: format!("sqlite:{}", folder.join(format!("{scene}.db")).display()),
                 namespace: "default".to_owned(),
+                veil: Veil::default(),
             },
             Stage::Named(place) => place.clone(),
         }

@@ -2,6 +2,8 @@
 
 mod approvals;
 mod audits;
+mod backups;
+mod canaries;
 mod checks;
 #[path = "../common/mod.rs"]
 mod common;
@@ -16,6 +18,7 @@ mod import;
 mod lists;
 mod migrate;
 mod on_postgres;
+mod over_http;
 mod proofs;
 mod python;
 mod quarantine;
@@ -31,6 +34,7 @@ mod stages;
 mod steering;
 mod suspects;
 mod told;
+mod triggers;
 
 use std::fs;
 use std::future::Future;

@@ -24,8 +24,11 @@ pub(crate) fn semel() -> Command {
     command.stdin(Stdio::null());
     for name in [
         "SEMEL_STORE",
+        "SEMEL_TOKEN",
         "SEMEL_NAMESPACE",
         "SEMEL_CONFIG",
+        "SEMEL_KEY_FILE",
+        "SEMEL_SECRETS",
         "XDG_CONFIG_HOME",
         "SEMEL_NOTIFY",
         "SEMEL_NOTIFY_SECRET",

@@ -14,11 +14,13 @@ use semel_core::limits;
 use semel_core::run::{self, Run};
 use semel_store::Inked;
 use tokio::sync::Notify;
+use tracing::Instrument;
 
 use super::drive::{Driver, Taken};
 use super::held::Held;
 use super::port::Body;
-use crate::{Engine, Error, Inner, lock};
+use crate::loops::Loop;
+use crate::{Engine, Error, Inner, lock, trace};
 
 /// How long a process that closes waits for its counts of repeats.
 const REPEATS_PATIENCE_MS: u64 = 1_000;
@@ -278,6 +280,7 @@ impl Engine {
                 break;
             }
             let due = self.store().due_runs(&lane, asked).await?;
+            self.got_on(Loop::Dispatch);
             let now = self.store().ground().now;
             if let Some(next) = due.next {
                 next_ms = next_ms.min(now.until(next));
@@ -364,8 +367,9 @@ pub(crate) fn spawn_driver(engine: &Engine, slot: Slot, taken: Taken, entries: V
 
 async fn drive(engine: Engine, slot: Slot, taken: Taken, entries: Vec<Inked>) {
     let body = slot.offer.as_ref().map(|offer| offer.body.clone());
+    let span = trace::take(&taken.run, taken.fence);
     let driver = Driver::new(&engine, body, slot.held.clone(), taken);
-    let left = driver.drive(entries).await;
+    let left = driver.drive(entries).instrument(span).await;
     slot.held.leave(left);
 }
 
@@ -374,6 +378,7 @@ async fn dispatch_for_ever(inner: Weak<Inner>) {
     let mut patience_ms = LOOK_MS;
     while let Some(inner) = inner.upgrade() {
         let engine = Engine { inner, identity: None };
+        engine.turned(Loop::Dispatch);
         let next_ms = match engine.take_due().await {
             Ok((0, next_ms)) => {
                 patience_ms = (patience_ms * 2).min(limits::POLL_MS);

@@ -61,7 +61,7 @@ impl Ink {
     /// Queues an entry. It is not durable yet.
     pub(crate) fn append(&mut self, at: At, event: Event) -> (Place, Event) {
         let entry = Entry { format: journal::FORMAT, at, event };
-        let text = journal::encode(&entry);
+        let (entry, text) = self.engine.redacted_entry(entry);
         let (seq, after) = (self.next_seq, self.link);
         self.link = after.then(&text);
         self.next_seq += 1;
@@ -77,6 +77,7 @@ impl Ink {
 
     /// A value as an entry keeps it; a large one goes into a blob in the same batch.
     pub(crate) fn value(&mut self, json: Json) -> Value {
+        let json = self.engine.redacted(json);
         let text = json.text();
         if text.len() <= limits::INLINE_BYTES_MAX {
             return Value::Json(json);

@@ -11,12 +11,13 @@ use semel_core::limits;
 use semel_core::repeats::{Door, Subject};
 use semel_core::run::course::Issued;
 use semel_store::Write;
+use tracing::Instrument;
 
 use super::drive::{Driver, Halt, Happened, foreign, pause};
 use super::port::{Exhausted, OnDoubt, StepFault, Work};
 use super::timers::Purpose;
 use crate::call::{is_passing, is_repeat};
-use crate::{Error, lock};
+use crate::{Error, lock, measure, trace};
 
 impl Driver {
     /// Takes note of one thing that happened.
@@ -135,6 +136,10 @@ impl Driver {
         }
         let Work::Step { run, .. } = &self.works[&id] else { unreachable!("it is a step") };
         let run = run.clone();
+        if lock(&self.desk).is_model(&id) {
+            measure::model_called();
+        }
+        let span = trace::step(&id, failed + 1);
         let attempt = async move {
             let attempt = AssertUnwindSafe(async { run(failed + 1).await });
             let panicked = || {
@@ -142,9 +147,12 @@ impl Driver {
                 StepFault { detail, is_final: false, raised: None }
             };
             let result = attempt.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
+            if result.is_err() {
+                trace::failed();
+            }
             Happened::Stepped { id, result }
         };
-        self.steps.push(attempt.boxed());
+        self.steps.push(attempt.instrument(span).boxed());
     }
 
     pub(crate) fn start_effect(&mut self, id: String) {
@@ -343,6 +351,7 @@ fn is_of_the_store(code: Code) -> bool {
             | Code::StoreOlder
             | Code::StoreMissing
             | Code::StoreForeign
+            | Code::EncryptionKeyMissing
     )
 }
 

@@ -20,7 +20,7 @@ use semel_core::time::Wall;
 use uuid::Uuid;
 
 use super::Start;
-use crate::{Call, Doer, Error, lock};
+use crate::{Call, Doer, Error, lock, measure};
 
 /// The code of a workflow: its input in, its result out. Called once per replay.
 pub type Body = Arc<dyn Fn(Port, Json) -> BoxFuture<'static, Result<Json, Error>> + Send + Sync>;
@@ -233,6 +233,9 @@ impl Desk {
     /// Gives a command its answer. One that nobody waits for any more is kept by nobody.
     pub(crate) fn answer(&mut self, id: &str, answer: Answered) {
         if let Some(request) = self.asks.remove(id) {
+            if self.is_replaying && answer.is_ok() {
+                measure::model_replayed();
+            }
             let model = self.models.remove(&request).unwrap_or_default();
             model.wakers.into_iter().for_each(Waker::wake);
             // An error is not kept: who asks again may get an answer.
@@ -247,6 +250,11 @@ impl Desk {
                 waker.wake();
             }
         }
+    }
+
+    /// Whether this command asks a model.
+    pub(crate) fn is_model(&self, id: &str) -> bool {
+        self.asks.contains_key(id)
     }
 
     pub(crate) fn issue(&mut self, id: &str, what: &str, work: Work) -> Result<(), Error> {
@@ -285,7 +293,9 @@ impl Future for Pending {
         let desk = &mut *desk;
         if let Some((what, work)) = this.wish.take() {
             let is_asked = this.request.as_ref().is_some_and(|ask| desk.models.contains_key(ask));
-            if !is_asked {
+            if is_asked {
+                measure::model_replayed();
+            } else {
                 if let Err(error) = desk.issue(&this.id, &what, work) {
                     return Poll::Ready(Err(error));
                 }

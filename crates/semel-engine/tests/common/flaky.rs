@@ -8,6 +8,7 @@ use semel_core::effect::Ground;
 use semel_core::key::Address;
 use semel_core::record::Effect;
 use semel_core::run::Run;
+use semel_engine::Loop;
 use semel_store::{
     Batch, Card, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns,
     Inked, Page, Query, RunPage, RunQuery, Runs, Store, StoreError,
@@ -44,13 +45,15 @@ pub(crate) struct Flaky {
     faults: Mutex<VecDeque<Fault>>,
     /// Whether reads fail, too.
     blind: Mutex<bool>,
+    /// What is asked for and never answered: due effects, due runs.
+    mute: Mutex<[bool; 2]>,
     commits: Mutex<u32>,
 }
 
 impl Flaky {
     pub(crate) fn new(below: Arc<dyn Store>) -> Arc<Flaky> {
         let (faults, blind, commits) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Flaky { below, faults, blind, commits })
+        Arc::new(Flaky { below, faults, blind, mute: Mutex::default(), commits })
     }
 
     /// The next commits go wrong like this.
@@ -60,6 +63,17 @@ impl Flaky {
 
     pub(crate) fn set_blind(&self, blind: bool) {
         *self.blind.lock().expect("no panic") = blind;
+    }
+
+    /// From now on one of the engine's loops gets no answer any more.
+    pub(crate) fn wedge(&self, of: Loop) {
+        self.mute.lock().expect("no panic")[of as usize] = true;
+    }
+
+    async fn answer(&self, of: Loop) {
+        if self.mute.lock().expect("no panic")[of as usize] {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// How many commits were asked for.
@@ -132,6 +146,7 @@ impl Store for Flaky {
     }
 
     async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {
+        self.answer(Loop::Job).await;
         self.see()?;
         self.below.due(after, limit).await
     }
@@ -169,6 +184,10 @@ impl Runs for Flaky {
         self.below.run(namespace, id).await
     }
 
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        self.below.namespace_of(run).await
+    }
+
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
         self.below.journal(run, from, limit).await
     }
@@ -190,6 +209,7 @@ impl Runs for Flaky {
     }
 
     async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
+        self.answer(Loop::Dispatch).await;
         self.below.due_runs(lane, limit).await
     }
 

@@ -18,3 +18,4 @@ mod run_retention;
 mod schedule_lives;
 mod schedules;
 mod transaction;
+mod watched;

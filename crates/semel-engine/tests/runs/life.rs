@@ -278,6 +278,11 @@ impl Runs for Life {
         self.below.run(namespace, id).await
     }
 
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        self.see().await?;
+        self.below.namespace_of(run).await
+    }
+
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
         self.see().await?;
         self.below.journal(run, from, limit).await

@@ -189,6 +189,10 @@ impl Runs for Process {
         self.store.run(namespace, id).await
     }
 
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        self.store.namespace_of(run).await
+    }
+
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
         self.store.journal(run, from, limit).await
     }

@@ -34,7 +34,9 @@ T = TypeVar("T")
 class Semel(App):
     """A ledger for sync code. It also works the runs it starts, in a thread of its own.
 
-    `Semel("sqlite:semel.db")`, `Semel("postgres://…")`. The open one of the process is used by
+    `Semel("sqlite:semel.db")`, `Semel("postgres://…")`, or `Semel("http://…", token=…)` for the
+    ledger of a server, whose token may also be in `SEMEL_TOKEN`. The namespace is `default`, or
+    the token's own. The open one of the process is used by
     effects that are called directly; where several are open, `with app:` chooses. `lease` is how
     long a process that works on runs may give no sign of life before another one goes on (30 s).
     `release` names this version of the code of its workflows (a digest of the source)."""
@@ -42,17 +44,19 @@ class Semel(App):
     def __init__(
         self,
         url: str,
-        namespace: str = "default",
+        namespace: str | None = None,
         lease: Duration | None = None,
         release: str | None = None,
+        token: str | None = None,
     ) -> None:
         super().__init__(url, namespace, lease, release)
         self._lock = threading.Lock()
         self._pid = os.getpid()
         self._home: Home | None = None
         self._native = ask_blocking(
-            lambda inbox, token: _native.App.open(inbox, token, self.url, namespace)
+            lambda inbox, place: _native.App.open(inbox, place, self.url, namespace, token)
         )
+        self.namespace = self._native.namespace
         self._set_lease()
         _current.opened(self)
         _opened.add(self)

@@ -33,17 +33,19 @@ T = TypeVar("T")
 class AsyncSemel(App):
     """A ledger for async code. Runs are worked on in the event loop that opened it.
 
-    `async with AsyncSemel("sqlite:semel.db") as app:`, or `await AsyncSemel(...)`; close it by
+    `async with AsyncSemel("sqlite:semel.db") as app:` (or another address, as for `Semel`), or `await AsyncSemel(...)`; close it by
     `await app.close()`."""
 
     def __init__(
         self,
         url: str,
-        namespace: str = "default",
+        namespace: str | None = None,
         lease: Duration | None = None,
         release: str | None = None,
+        token: str | None = None,
     ) -> None:
         super().__init__(url, namespace, lease, release)
+        self._token, self._within = token, namespace
         self._host: Host | None = None
         self._end: AsyncGenerator[None, None] | None = None
         self._opening = asyncio.Lock()
@@ -63,8 +65,11 @@ class AsyncSemel(App):
         async with self._opening:
             if self._native is None:
                 self._native = await Host.running().ask(
-                    lambda inbox, token: _native.App.open(inbox, token, self.url, self.namespace)
+                    lambda inbox, place: _native.App.open(
+                        inbox, place, self.url, self._within, self._token
+                    )
                 )
+                self.namespace = self._native.namespace
                 # Of its own: another Semel on this event loop may offer workflows of these names.
                 self._host = Host(asyncio.get_running_loop())
                 self._set_lease()

@@ -42,12 +42,12 @@ class App:
     """What `Semel` and `AsyncSemel` have in common."""
 
     def __init__(
-        self, url: str, namespace: str, lease: Duration | None, release: str | None
+        self, url: str, namespace: str | None, lease: Duration | None, release: str | None
     ) -> None:
         self.named_url = url
         """The address as it is written, also where another store is opened instead."""
         self.url = _current.directed(url)
-        self.namespace = namespace
+        self.namespace = namespace or "default"
         self.release = release
         self._lease_ms = optional_ms(lease)
         self._native: _native.App | None = None

@@ -228,7 +228,9 @@ class Handle:
 @final
 class App:
     @staticmethod
-    def open(inbox: Inbox, token: int, url: str, namespace: str) -> Asked: ...
+    def open(
+        inbox: Inbox, place: int, url: str, namespace: str | None, token: str | None
+    ) -> Asked: ...
     def start(
         self,
         inbox: Inbox,

@@ -4,16 +4,16 @@ use semel_core::access::Permission;
 use semel_core::key::Action;
 use semel_core::record::Effect;
 use semel_core::time::Moment;
-use semel_core::wire::{effect_view, rfc3339};
+use semel_core::wire::{HeldEffectView, effect_view, rfc3339};
 use semel_core::wire_ask::{JudgeAsk, person};
 use semel_store::Query;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::effects::find;
 use crate::openapi::{Operation, PAGE, Parameter, text};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Reply, Route};
+use crate::route::{Call, Page, Reply, Route};
 
 const FILTERS: [Parameter; 3] =
     [Parameter { name: "action", what: "the kind of effect", schema: text }, PAGE[0], PAGE[1]];
@@ -43,10 +43,9 @@ pub(super) fn routes() -> Vec<Route> {
 }
 
 /// The effect as everybody sees it, with what would be sent.
-fn document(effect: &Effect, now: &Moment) -> Value {
-    let mut document = json!(effect_view(effect, now));
-    document["input"] = json!(effect.plan.as_ref().map(|plan| &plan.input));
-    document
+fn document(effect: &Effect, now: &Moment) -> HeldEffectView {
+    let input = effect.plan.as_ref().map(|plan| plan.input.clone());
+    HeldEffectView { effect: effect_view(effect, now), input }
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {
@@ -55,8 +54,8 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let query = Query { action, after, ..Query::all(call.who.namespace.clone(), call.limit()?) };
     let page = call.app.engine.held(&query).await?;
     let now = call.app.engine.store().ground().now;
-    let items: Vec<_> = page.effects.iter().map(|effect| document(effect, &now)).collect();
-    Ok(Reply::ok(&json!({ "items": items, "next": page.next.map(|next| next.to_string()) })))
+    let items = page.effects.iter().map(|effect| document(effect, &now)).collect();
+    Ok(Reply::ok(&Page { items, next: page.next.map(|next| next.to_string()) }))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {

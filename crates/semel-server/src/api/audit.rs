@@ -1,12 +1,11 @@
 //! What people decided: the chain of the namespace.
 
 use semel_core::access::Permission;
-use serde_json::json;
 
 use crate::openapi::{Operation, PAGE};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Reply, Route};
+use crate::route::{Call, Page, Reply, Route};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![Route::get(
@@ -21,5 +20,5 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let (after, limit) = (call.after::<u64>()?, call.limit()?);
     let page = call.app.engine.audit_entries(&call.who.namespace, after, limit).await?;
     let next = page.next.map(|next| next.to_string());
-    Ok(Reply::ok(&json!({ "items": page.entries, "next": next })))
+    Ok(Reply::ok(&Page { items: page.entries, next }))
 }

@@ -9,7 +9,7 @@ use semel_core::proof;
 use semel_core::record::Effect;
 use semel_core::repeats::{Door, Subject};
 use semel_core::time::Moment;
-use semel_core::wire::{effect_view, rfc3339};
+use semel_core::wire::{ArmedView, BeginView, effect_view, rfc3339};
 use semel_core::wire_ask::{BeginAsk, DecideAsk, RenewAsk, ResolveAsk, SettleAsk, person};
 use semel_engine::{Answer, Armed};
 use semel_store::Query;
@@ -19,7 +19,7 @@ use crate::app::App;
 use crate::openapi::{Operation, PAGE, Parameter, flag, text};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Reply, Route, bad_query};
+use crate::route::{Call, Page, Reply, Route, bad_query};
 use crate::turn::Turn;
 
 const FILTERS: [Parameter; 7] = [
@@ -106,16 +106,7 @@ async fn begin(call: Call) -> Result<Reply, Problem> {
     }
     let now = call.app.engine.store().ground().now;
     let is_replay = matches!(answer, Answer::Replay(_));
-    let body = match answer {
-        Answer::Attempt(armed) => armed_view("attempt", &armed, &now),
-        Answer::Probe(armed) => armed_view("probe", &armed, &now),
-        Answer::Replay(receipt) => json!({ "outcome": "replay", "receipt": receipt }),
-        Answer::Undone(receipt, undo) => {
-            json!({ "outcome": "undone", "receipt": receipt, "undo_receipt": undo })
-        }
-        Answer::Failed(reason) => json!({ "outcome": "failed", "reason": reason }),
-    };
-    Ok(Reply::ok(&body).replayed(is_replay))
+    Ok(Reply::ok(&begin_view(&answer, &now)).replayed(is_replay))
 }
 
 /// Begins an effect for a caller, within its namespace's share of new keys.
@@ -137,22 +128,33 @@ pub(super) async fn begun(
     Ok((address, app.engine.begin(begin, hold_ms).await?))
 }
 
-fn armed_view(outcome: &str, armed: &Armed, now: &Moment) -> Value {
+fn begin_view(answer: &Answer, now: &Moment) -> BeginView {
+    match answer {
+        Answer::Attempt(armed) => BeginView::Attempt(armed_view(armed, now)),
+        Answer::Probe(armed) => BeginView::Probe(armed_view(armed, now)),
+        Answer::Replay(receipt) => BeginView::Replay { receipt: receipt.clone() },
+        Answer::Undone(receipt, undo) => {
+            BeginView::Undone { receipt: receipt.clone(), undo_receipt: undo.clone() }
+        }
+        Answer::Failed(reason) => BeginView::Failed { reason: reason.clone() },
+    }
+}
+
+fn armed_view(armed: &Armed, now: &Moment) -> ArmedView {
     let permit = &armed.permit;
     let at = |point| rfc3339(now.wall.plus(now.until(point)));
-    json!({
-        "outcome": outcome,
-        "id": armed.id(),
-        "fence": permit.fence,
-        "attempt": permit.attempt,
-        "downstream_key": permit.downstream_key,
-        "input": permit.input,
-        "lease_until": at(permit.lease_until),
-        "lease_ms": now.until(permit.lease_until),
-        "deadline": at(permit.deadline),
-        "deadline_ms": now.until(permit.deadline),
-        "resumed": permit.resumed,
-    })
+    ArmedView {
+        id: armed.id(),
+        fence: permit.fence,
+        attempt: permit.attempt,
+        downstream_key: permit.downstream_key.clone(),
+        input: permit.input.clone(),
+        lease_until: at(permit.lease_until),
+        lease_ms: now.until(permit.lease_until),
+        deadline: at(permit.deadline),
+        deadline_ms: now.until(permit.deadline),
+        resumed: permit.resumed,
+    }
 }
 
 async fn settle(call: Call) -> Result<Reply, Problem> {
@@ -202,8 +204,8 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let engine = &call.app.engine;
     let page = engine.list(&query).await?;
     let now = engine.store().ground().now;
-    let items: Vec<_> = page.effects.iter().map(|effect| effect_view(effect, &now)).collect();
-    Ok(Reply::ok(&json!({ "items": items, "next": page.next.map(|next| next.to_string()) })))
+    let items = page.effects.iter().map(|effect| effect_view(effect, &now)).collect();
+    Ok(Reply::ok(&Page { items, next: page.next.map(|next| next.to_string()) }))
 }
 
 /// A key as views show it; one that is not, such as `100%`, is taken as the text it is.

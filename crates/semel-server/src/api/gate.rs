@@ -6,10 +6,10 @@ use semel_core::code::Code;
 use semel_core::effect::{Report, Settle, State};
 use semel_core::key::Address;
 use semel_core::repeats::{Door, Subject};
+use semel_core::wire::GateView;
 use semel_core::wire_ask::{ContractAsk, GateAsk, GateDoneAsk, GateFailedAsk};
 use semel_core::{derive, json::Json};
 use semel_engine::Answer;
-use serde_json::{Value, json};
 
 use super::effects::{begun, read_id};
 use crate::openapi::Operation;
@@ -58,32 +58,36 @@ async fn ask(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::ok(&body))
 }
 
-fn decided(call: &Call, address: &Address, answer: Answer) -> Value {
-    let repeated = || {
+fn decided(call: &Call, address: &Address, answer: Answer) -> GateView {
+    let repeated = |decision| {
         call.app.engine.note_repeat(Subject::Effect(address.clone()), Door::Gate);
-        derive::effect_ref(address, 0)
+        GateView { decision, id: derive::effect_ref(address, 0), ..GateView::default() }
     };
     match answer {
-        Answer::Attempt(armed) | Answer::Probe(armed) => json!({
-            "decision": "go",
-            "id": format!("{}.{}", armed.id(), armed.permit.fence),
-            "downstream_key": armed.permit.downstream_key,
-        }),
-        Answer::Replay(receipt) => {
-            json!({ "decision": "done", "id": repeated(), "receipt": receipt })
-        }
-        Answer::Undone(receipt, undo) => json!({
-            "decision": "failed", "id": repeated(), "code": "undone",
-            "reason": "it was done, and taken back", "receipt": receipt, "undo_receipt": undo,
-        }),
-        Answer::Failed(reason) => {
-            json!({ "decision": "failed", "id": repeated(), "code": "effect_failed", "reason": reason })
-        }
+        Answer::Attempt(armed) | Answer::Probe(armed) => GateView {
+            decision: "go",
+            id: format!("{}.{}", armed.id(), armed.permit.fence),
+            downstream_key: Some(armed.permit.downstream_key.clone()),
+            ..GateView::default()
+        },
+        Answer::Replay(receipt) => GateView { receipt: Some(receipt), ..repeated("done") },
+        Answer::Undone(receipt, undo) => GateView {
+            receipt: Some(receipt),
+            undo_receipt: Some(undo),
+            code: Some(Code::Undone.as_str()),
+            reason: Some("it was done, and taken back".to_owned()),
+            ..repeated("failed")
+        },
+        Answer::Failed(reason) => GateView {
+            code: Some(Code::EffectFailed.as_str()),
+            reason: Some(reason),
+            ..repeated("failed")
+        },
     }
 }
 
 /// What the ledger answers is a decision; what is wrong with the request is not.
-fn refused(id: &str, problem: Problem) -> Result<Value, Problem> {
+fn refused(id: &str, problem: Problem) -> Result<GateView, Problem> {
     let decision = match problem.code {
         Code::InProgress | Code::Held => "wait",
         Code::InDoubt | Code::ContractChanged => "in_doubt",
@@ -95,12 +99,14 @@ fn refused(id: &str, problem: Problem) -> Result<Value, Problem> {
         | Code::ApprovalExpired => "failed",
         _ => return Err(problem),
     };
-    let (code, reason) = (problem.code.as_str(), problem.detail);
-    let mut body = json!({ "decision": decision, "id": id, "code": code, "reason": reason });
-    if let Some(ms) = problem.retry_after_ms {
-        body["retry_after_ms"] = json!(ms);
-    }
-    Ok(body)
+    Ok(GateView {
+        decision,
+        id: id.to_owned(),
+        code: Some(problem.code.as_str()),
+        reason: Some(problem.detail),
+        retry_after_ms: problem.retry_after_ms,
+        ..GateView::default()
+    })
 }
 
 async fn done(call: Call) -> Result<Reply, Problem> {
@@ -133,7 +139,7 @@ async fn settle(call: Call, report: Report) -> Result<Reply, Problem> {
 }
 
 /// Whoever is late is told how it stands: its word changed nothing.
-async fn refused_late(call: &Call, address: &Address, id: &str) -> Result<Value, Problem> {
+async fn refused_late(call: &Call, address: &Address, id: &str) -> Result<GateView, Problem> {
     let engine = &call.app.engine;
     let effect = engine.effect(address).await?;
     let now = engine.store().ground().now;
@@ -141,11 +147,12 @@ async fn refused_late(call: &Call, address: &Address, id: &str) -> Result<Value,
     Ok(state_of(id, effect.state(&now), effect.receipt().cloned()))
 }
 
-fn state_of(id: &str, state: State, receipt: Option<Json>) -> Value {
-    match state {
-        State::Done => json!({ "decision": "done", "id": id, "receipt": receipt }),
-        State::Failed | State::Expired => json!({ "decision": "failed", "id": id }),
-        State::InDoubt => json!({ "decision": "in_doubt", "id": id }),
-        State::Planned | State::Pending | State::Void => json!({ "decision": "wait", "id": id }),
-    }
+fn state_of(id: &str, state: State, receipt: Option<Json>) -> GateView {
+    let decision = match state {
+        State::Done => "done",
+        State::Failed | State::Expired => "failed",
+        State::InDoubt => "in_doubt",
+        State::Planned | State::Pending | State::Void => "wait",
+    };
+    GateView { decision, id: id.to_owned(), receipt, ..GateView::default() }
 }

@@ -35,6 +35,9 @@ pub(crate) fn routes() -> Vec<Route> {
         audit::routes(),
         capabilities::routes(),
         describe::routes(),
+        crate::worker::routes(),
+        crate::hooks::routes(),
+        crate::operate::routes(),
         crate::pages::routes(),
     ]
     .concat()

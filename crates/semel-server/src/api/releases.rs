@@ -5,12 +5,11 @@ use semel_core::key::Action;
 use semel_core::release::Releases;
 use semel_core::wire_ask::PromoteAsk;
 use semel_core::wire_release::{ReleasesView, releases_view};
-use serde_json::json;
 
 use crate::openapi::Operation;
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Reply, Route};
+use crate::route::{Call, Page, Reply, Route};
 use crate::turn::Turn;
 
 pub(super) fn routes() -> Vec<Route> {
@@ -48,7 +47,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     for (name, known) in call.app.engine.releases(&call.who.namespace).await? {
         items.push(view(&call, &name, &known).await?);
     }
-    Ok(Reply::ok(&json!({ "items": items, "next": null })))
+    Ok(Reply::ok(&Page { items, next: None }))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {

@@ -12,7 +12,7 @@ use semel_core::limits;
 use semel_core::run::{Run, State};
 use semel_core::time::parse_duration_ms;
 use semel_core::wire_ask::StartAsk;
-use semel_core::wire_run::{RunView, entry_view, run_view};
+use semel_core::wire_run::{FaultView, ResultView, RunView, entry_view, run_view};
 use semel_engine::Start;
 use semel_store::RunQuery;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ use crate::app::App;
 use crate::openapi::{Operation, PAGE, Parameter, flag, text};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Reply, Route, bad_query};
+use crate::route::{Call, Page, Reply, Route, bad_query};
 
 /// How long a caller may wait for a result in one request.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -144,8 +144,8 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     };
     let page = call.app.engine.runs(&query).await?;
     let now = call.app.engine.store().ground().now;
-    let items: Vec<_> = page.runs.iter().map(|run| run_view(run, &now)).collect();
-    Ok(Reply::ok(&json!({ "items": items, "next": page.next.map(|next| next.to_string()) })))
+    let items = page.runs.iter().map(|run| run_view(run, &now)).collect();
+    Ok(Reply::ok(&Page { items, next: page.next.map(|next| next.to_string()) }))
 }
 
 /// The run that an id names, in the caller's namespace or its draft twin.
@@ -190,7 +190,7 @@ async fn show_journal(call: Call) -> Result<Reply, Problem> {
     }
     let is_full = page.len() == limit;
     let next = page.last().filter(|_| is_full).map(|last| last.seq.to_string());
-    Ok(Reply::ok(&json!({ "items": items, "next": next })))
+    Ok(Reply::ok(&Page { items, next }))
 }
 
 async fn prove(call: Call) -> Result<Reply, Problem> {
@@ -220,13 +220,14 @@ async fn result(call: Call) -> Result<Reply, Problem> {
         let body = json!({ "id": run.id, "state": state.as_str() });
         return Ok(Reply::json(StatusCode::ACCEPTED, &body));
     }
-    let body = match engine.ending(&run).await {
-        Ok(value) => json!({ "id": run.id, "state": state.as_str(), "result": value }),
-        Err(error) if matches!(state, State::Failed | State::Cancelled) => json!({
-            "id": run.id, "state": state.as_str(),
-            "error": { "code": error.code().as_str(), "detail": error.detail() },
-        }),
+    let view = ResultView { id: run.id.clone(), state: state.as_str(), result: None, error: None };
+    let view = match engine.ending(&run).await {
+        Ok(value) => ResultView { result: Some(value), ..view },
+        Err(error) if matches!(state, State::Failed | State::Cancelled) => {
+            let (code, detail) = (error.code().as_str().to_owned(), error.detail().to_owned());
+            ResultView { error: Some(FaultView { code, detail, raised: None }), ..view }
+        }
         Err(error) => return Err(error.into()),
     };
-    Ok(Reply::ok(&body))
+    Ok(Reply::ok(&view))
 }

@@ -5,13 +5,12 @@ use semel_core::access::Permission;
 use semel_core::wire_ask::{ScheduleAsk, SteerAsk};
 use semel_core::wire_schedule::{ScheduleView, schedule_view};
 use semel_engine::{Error, Scheduled};
-use serde_json::json;
 
 use crate::app::App;
 use crate::openapi::{Operation, PAGE};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Reply, Route};
+use crate::route::{Call, Page, Reply, Route};
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, operate) = (Needs(Permission::Read), Needs(Permission::Operate));
@@ -69,7 +68,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let page = call.app.engine.schedules(&call.who.namespace, after, limit).await?;
     let items: Vec<ScheduleView> =
         page.schedules.iter().map(|one| view(&call.app, one)).collect::<Result<_, _>>()?;
-    Ok(Reply::ok(&json!({ "items": items, "next": page.next })))
+    Ok(Reply::ok(&Page { items, next: page.next }))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {

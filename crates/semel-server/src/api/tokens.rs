@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::openapi::Operation;
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Reply, Route};
+use crate::route::{Call, Page, Reply, Route};
 
 pub(super) fn routes() -> Vec<Route> {
     let manage = Needs(Permission::Manage);
@@ -59,7 +59,7 @@ async fn create(call: Call) -> Result<Reply, Problem> {
 async fn list(call: Call) -> Result<Reply, Problem> {
     let tokens = call.app.engine.tokens(&call.who.namespace).await?;
     let items: Vec<_> = tokens.iter().map(view).collect();
-    Ok(Reply::ok(&json!({ "items": items, "next": null })))
+    Ok(Reply::ok(&Page { items, next: None }))
 }
 
 async fn revoke(call: Call) -> Result<Reply, Problem> {

@@ -10,6 +10,7 @@ use crate::{RunQuery, Store};
 /// Nothing there is no failure.
 pub async fn a_store_without_runs_answers_everything(store: Subject) {
     assert_eq!(store.run("default", "x").await, Ok(None));
+    assert_eq!(store.namespace_of(1).await, Ok(None));
     assert_eq!(store.journal(1, 0, 10).await, Ok(vec![]));
     assert_eq!(store.last_entry(1).await, Ok(None));
     assert_eq!(store.inbox(1).await, Ok(vec![]));

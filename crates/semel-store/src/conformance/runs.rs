@@ -282,6 +282,7 @@ pub async fn a_dropped_run_leaves_its_tombstone(store: Subject) {
     for _ in ["once", "and repeated"] {
         write(&*store, drop_run(&end, Some(&stone), &ground)).await;
         assert_eq!(stored(&*store, &end).await, Some(stone.clone()));
+        assert_eq!(store.namespace_of(1).await, Ok(Some("default".into())));
         assert_eq!(texts(&*store, &end).await, [""; 0]);
         assert_eq!(store.delivery(1, "d").await, Ok(None));
         assert_eq!(store.blob("default", "mine").await, Ok(None));
@@ -294,6 +295,7 @@ pub async fn a_dropped_run_leaves_its_tombstone(store: Subject) {
     for _ in ["once", "and repeated"] {
         write(&*store, drop_run(&stone, None, &ground)).await;
         assert_eq!(stored(&*store, &end).await, None);
+        assert_eq!(store.namespace_of(1).await, Ok(None));
     }
     write(&*store, drop_run(&other, None, &ground)).await;
     assert_eq!(store.blob("default", "ours").await, Ok(None));

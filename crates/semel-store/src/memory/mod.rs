@@ -14,7 +14,8 @@ use tokio::sync::watch;
 
 use crate::model::{Applied, Rows};
 use crate::{
-    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Row, Store, StoreError, read_record,
+    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Row, Store, StoreError, Veil,
+    read_record,
 };
 
 /// Effects, runs and cards in maps, gone with the process.
@@ -150,7 +151,7 @@ impl Store for Memory {
 }
 
 fn read(row: &Row) -> Result<Effect, StoreError> {
-    read_record(&row.record, row.sum)
+    read_record(&Veil::default(), row.address.namespace.as_str(), &row.record, row.sum)
 }
 
 fn matches(query: &Query, row: i64, stored: &Row) -> bool {

@@ -6,6 +6,7 @@ use semel_core::run::Run;
 use semel_core::time::Steady;
 
 use super::Memory;
+use crate::Veil;
 use crate::model::runs::{deliveries, entries};
 use crate::runs::read_run;
 use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, Runs, Store, StoreError};
@@ -17,6 +18,10 @@ impl Runs for Memory {
         let runs = &rows.runs;
         let number = runs.names.get(&(namespace.to_owned(), id.to_owned()));
         number.and_then(|number| runs.runs.get(number)).map(read).transpose()
+    }
+
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        Ok(self.rows().runs.runs.get(&run).map(|row| row.namespace.clone()))
     }
 
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
@@ -88,7 +93,8 @@ impl Runs for Memory {
 }
 
 fn read(row: &RunRow) -> Result<Run, StoreError> {
-    read_run(&row.record, row.sum, row.version)
+    let name = (row.namespace.as_str(), row.number);
+    read_run(&Veil::default(), name, &row.record, row.sum, row.version)
 }
 
 fn inked(((_, seq), (link, text)): (&(i64, u64), &(Link, String))) -> Inked {

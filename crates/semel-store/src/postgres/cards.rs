@@ -4,12 +4,13 @@ use async_trait::async_trait;
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
-use super::Postgres;
 use super::connect::Door;
 use super::load::{self, get};
 use super::rows::{read, sql_limit};
 use super::wire::Param;
+use super::{Postgres, Shared};
 use crate::cards::{CardKey, Stretch};
+use crate::veil::unless_dropped;
 use crate::{Card, CardAudit, CardQuery, Cards, Store, StoreError};
 
 const CARD: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM semel.cards \
@@ -43,7 +44,8 @@ impl Cards for Postgres {
     ) -> Result<Option<Card>, StoreError> {
         let params: [Param<'_>; 3] =
             [(&namespace, Type::TEXT), (&kind, Type::TEXT), (&name, Type::TEXT)];
-        read(&self.door, CARD, &params).await?.first().map(card).transpose()
+        let found = read(&self.door, CARD, &params).await?;
+        found.first().map(|row| card(self.shared(), row)).transpose()
     }
 
     async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
@@ -57,7 +59,8 @@ impl Cards for Postgres {
         };
         let mut params: Vec<Param<'_>> = vec![(&query.kind, Type::TEXT), (&limit, Type::INT8)];
         params.extend(place.iter().map(|part| -> Param<'_> { (part, Type::TEXT) }));
-        read(&self.door, text, &params).await?.iter().map(card).collect()
+        let found = read(&self.door, text, &params).await?;
+        found.iter().map(|row| card(self.shared(), row)).collect()
     }
 
     async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {
@@ -65,12 +68,14 @@ impl Cards for Postgres {
         let (now, limit) = (self.ground().now.wall.0, sql_limit(limit));
         let params: [Param<'_>; 3] =
             [(&kind, Type::TEXT), (&now, Type::INT8), (&limit, Type::INT8)];
-        read(&self.door, DUE, &params).await?.iter().map(card).collect()
+        let found = read(&self.door, DUE, &params).await?;
+        let read = found.iter().map(|row| unless_dropped(card(self.shared(), row)));
+        read.filter_map(Result::transpose).collect()
     }
 }
 
-fn card(row: &SqlRow) -> Result<Card, StoreError> {
-    load::card(row)?.checked(get(row, 6)?)
+fn card(shared: &Shared, row: &SqlRow) -> Result<Card, StoreError> {
+    load::card(row)?.checked(get(row, 6)?)?.revealed(&shared.veil)
 }
 
 const AUDIT: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM semel.cards \
@@ -98,7 +103,7 @@ pub(super) async fn audit(
     let mut audit = CardAudit::default();
     for row in &read(door, text, &params).await? {
         let key = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
-        audit.take(key, card(row))?;
+        audit.take(key, card(&door.shared, row))?;
     }
     Ok(audit)
 }

@@ -42,7 +42,7 @@ pub(super) enum Hold<A> {
     Answer(A),
 }
 
-const NEWEST: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+const NEWEST: &str = "SELECT row, generation, version, record, sum, namespace FROM semel.effects \
      WHERE namespace = $1 AND action = $2 AND key = $3 ORDER BY generation DESC LIMIT 1 FOR UPDATE";
 
 /// Waits for whoever is about to insert the same key. No error: one would end a user's transaction.
@@ -74,7 +74,7 @@ pub(super) async fn hold<W: Wire, A>(
         let params: [Param<'_>; 3] =
             [(namespace, Type::TEXT), (action, Type::TEXT), (key, Type::TEXT)];
         let found = ask(shared, wire, NEWEST, &params).await?;
-        let stored = found.first().map(rows::effect).transpose()?;
+        let stored = found.first().map(|row| rows::effect(shared, row)).transpose()?;
         if stored.as_ref().is_some_and(|effect| effect.superseded.is_some()) {
             // A new generation was opened while this one was waited for.
             continue;
@@ -83,7 +83,7 @@ pub(super) async fn hold<W: Wire, A>(
             Ruling::Run(armed) => armed,
             Ruling::Answer(answer) => return Ok(Hold::Answer(answer)),
         };
-        let row = Row::new(armed.armed(), &ground.now);
+        let row = shared.veil.cover_row(Row::new(armed.armed(), &ground.now))?;
         if row.address != *address {
             let text = "the rule returned another effect than it was given";
             return Err(TransactionError::Failed(text.into()));
@@ -140,7 +140,7 @@ pub(super) async fn finish(
 ) -> Result<(Json, Effect), TransactionError> {
     let Held { row, transaction: name, armed, ground } = held;
     let done = armed.done(receipt.clone(), &ground.now);
-    let closed = Row::new(&done, &ground.now);
+    let closed = shared.veil.cover_row(Row::new(&done, &ground.now))?;
     let written = update(shared, wire, row, &closed, closed.version, Some(name.as_str())).await?;
     if written.is_empty() {
         let text = "the function ended the transaction: what it wrote before and after that is not \

@@ -55,6 +55,43 @@ pub(super) async fn found(session: &Session) -> Result<i64, StoreError> {
     rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(failed)
 }
 
+/// Runs the migrations between two formats; before the first there is no schema either.
+async fn apply(session: &Session, from: i64, to: i64) -> Result<(), StoreError> {
+    let failed = |error: tokio_postgres::Error| store_error(&error);
+    if from == 0 {
+        // The role may use a schema that was made for it, without the right to make one.
+        let text = session.shared().text(
+            "DO $$ BEGIN IF to_regnamespace('semel') IS NULL THEN CREATE SCHEMA semel; \
+             END IF; END $$",
+        );
+        session.client().batch_execute(&text).await.map_err(failed)?;
+    }
+    let wanted = from + 1..=to;
+    for (_, text) in MIGRATIONS.iter().filter(|(number, _)| wanted.contains(number)) {
+        let text = session.shared().text(text);
+        session.client().batch_execute(&text).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Begins a transaction with the tables of a format in it, and nothing in them.
+pub(super) async fn create_empty(
+    session: &Session,
+    format: i64,
+    shown: &str,
+) -> Result<(), StoreError> {
+    let failed = |error: tokio_postgres::Error| store_error(&error);
+    if format > FORMAT {
+        return Err(StoreError::Newer { found: format, known: FORMAT });
+    }
+    session.client().batch_execute("BEGIN").await.map_err(failed)?;
+    session.query(LOCK, &[]).await.map_err(failed)?;
+    if found(session).await? != 0 {
+        return Err(StoreError::NotEmpty(shown.to_owned()));
+    }
+    apply(session, 0, format).await
+}
+
 /// Brings the store to the newest format, all or nothing. Returns the format it had.
 pub(super) async fn migrate(session: &Session) -> Result<i64, StoreError> {
     let failed = |error: tokio_postgres::Error| store_error(&error);
@@ -64,18 +101,7 @@ pub(super) async fn migrate(session: &Session) -> Result<i64, StoreError> {
     if from > FORMAT {
         return Err(StoreError::Newer { found: from, known: FORMAT });
     }
-    if from == 0 {
-        // The role may use a schema that was made for it, without the right to make one.
-        let text = session.shared().text(
-            "DO $$ BEGIN IF to_regnamespace('semel') IS NULL THEN CREATE SCHEMA semel; \
-             END IF; END $$",
-        );
-        session.client().batch_execute(&text).await.map_err(failed)?;
-    }
-    for (_, text) in MIGRATIONS.iter().filter(|(number, _)| *number > from) {
-        let text = session.shared().text(text);
-        session.client().batch_execute(&text).await.map_err(failed)?;
-    }
+    apply(session, from, FORMAT).await?;
     if from == 0 {
         let (store_id, server) = (random_hex()?, meta::server(session).await?);
         let first = [(&FORMAT as _, Type::INT8), (&store_id as _, Type::TEXT)];

@@ -6,8 +6,10 @@
 //! A server that went back in time opens a quarantine before anything is written to it.
 
 mod address;
+mod backup;
 mod cards;
 mod connect;
+mod covered;
 mod flush;
 mod flush_cards;
 mod group;
@@ -21,7 +23,7 @@ mod outbox;
 mod rows;
 mod run_rows;
 mod seals;
-mod time;
+mod tally;
 mod transaction;
 mod upkeep;
 mod wanted;
@@ -44,17 +46,18 @@ use semel_core::effect::Ground;
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::Effect;
+use semel_core::redact::Redactor;
 use semel_core::time::{Moment, Steady, Wall};
 use tokio::sync::{Semaphore, watch};
 
 use self::address::PgAddress;
 use self::connect::Door;
 use self::meta::{Meta, Reading};
-use self::time::ServerTime;
 use self::writer::Writer;
+use crate::server_time::ServerTime;
 use crate::{
-    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError,
-    random_hex,
+    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, Veil,
+    measure, random_hex,
 };
 
 /// A ledger, its runs and their cards in a schema of a Postgres database.
@@ -70,6 +73,7 @@ pub struct Postgres {
 /// What the tasks of one open store have in common.
 pub(crate) struct Shared {
     schema: String,
+    veil: Veil,
     /// The statements, as they read in this schema.
     texts: RwLock<HashMap<&'static str, Arc<str>>>,
     unnamed: bool,
@@ -198,8 +202,18 @@ impl Postgres {
     /// Opens the store at `postgres://…`. It must be there and of this format, unless the address
     /// allows to migrate it.
     pub async fn open(url: &str, access: Access, clock: Clock) -> Result<Postgres, StoreError> {
+        Postgres::open_veiled(url, access, clock, Veil::default()).await
+    }
+
+    /// The same, with keys and secrets.
+    pub async fn open_veiled(
+        url: &str,
+        access: Access,
+        clock: Clock,
+        veil: Veil,
+    ) -> Result<Postgres, StoreError> {
         let address = PgAddress::parse(url)?;
-        let door = Door::build(&address, Arc::new(shared(&address, clock)?))?;
+        let door = Door::build(&address, Arc::new(shared(&address, clock, veil)?))?;
         if address.migrates && access == Access::ReadWrite {
             let session = door.knock().await?;
             migrate::migrate(&session).await?;
@@ -214,6 +228,7 @@ impl Postgres {
         let session = door.knock().await?;
         meta::greet(&session).await?;
         drop(session);
+        covered::check(&door).await?;
         let hints = hints::Hints::start(&address, door.clone());
         let writes = access == Access::ReadWrite;
         let writer = writes.then(|| Writer::start(&door, &hints.bell(), &address));
@@ -224,7 +239,8 @@ impl Postgres {
     /// Creates the store or brings it to this format. Returns the format it had, zero for none.
     pub async fn migrate(url: &str) -> Result<i64, StoreError> {
         let address = PgAddress::parse(url)?;
-        let door = Door::build(&address, Arc::new(shared(&address, Clock::Real)?))?;
+        let door =
+            Door::build(&address, Arc::new(shared(&address, Clock::Real, Veil::default())?))?;
         migrate::migrate(&door.knock().await?).await
     }
 
@@ -268,11 +284,12 @@ impl Drop for Postgres {
     }
 }
 
-fn shared(address: &PgAddress, clock: Clock) -> Result<Shared, StoreError> {
+fn shared(address: &PgAddress, clock: Clock, veil: Veil) -> Result<Shared, StoreError> {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let worker = format!("{}:{}:{}", host.trim(), std::process::id(), &random_hex()?[..8]);
     Ok(Shared {
         schema: address.schema.clone(),
+        veil,
         texts: RwLock::default(),
         unnamed: address.unnamed,
         time: ServerTime::new(clock),
@@ -296,7 +313,9 @@ impl Store for Postgres {
     }
 
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
-        self.writer()?.commit(batch).await
+        let writer = self.writer()?;
+        let batch = self.cover(batch).await?;
+        measure::commit("postgres", writer.commit(batch)).await
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {
@@ -341,6 +360,10 @@ impl Store for Postgres {
 
     fn bury(&self, _session: &str) {}
 
+    fn redactor(&self) -> Option<&Redactor> {
+        Some(self.shared().veil.redactor())
+    }
+
     fn hints(&self) -> watch::Receiver<u64> {
         self.hints.subscribe()
     }
@@ -362,7 +385,7 @@ mod tests {
     #[test]
     fn an_answer_that_is_overtaken_by_a_commit_is_no_return() {
         let address = PgAddress::parse("postgres://localhost/x").expect("an address");
-        let shared = shared(&address, Clock::Real).expect("it is made");
+        let shared = shared(&address, Clock::Real, Veil::default()).expect("it is made");
         let meta = Meta::default();
         let reading = Reading { wall_ms: 0, log: 400, started_us: 0 };
         shared.learn(meta.clone(), reading, shared.time.local_ms());

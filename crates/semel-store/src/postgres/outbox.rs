@@ -23,7 +23,7 @@ use super::wire::Param;
 use super::writer::HASTY;
 use super::{Postgres, meta, rows, store_error};
 use crate::model::{Applied, Rows};
-use crate::{StoreError, Write, read_record};
+use crate::{Row, StoreError, Veil, Write, read_record};
 
 /// Rows of one batch. Each may hold a large input, and all of them are in memory at once.
 const ROWS_MAX: i64 = 100;
@@ -246,7 +246,8 @@ async fn try_batch(
         }
     };
     let mut rows = found.rows(boot, &[]).map_err(Stop::Failed)?;
-    let sorted = sort(&mut rows, &taken, judge, &ground).map_err(Stop::Failed)?;
+    let sorted = sort(&mut rows, &taken, judge, &ground, &session.shared().veil);
+    let sorted = sorted.map_err(Stop::Failed)?;
     let mut flush = Flush::of(&rows, &BTreeSet::new(), boot);
     flush.add(GONE, [flush::int8(sorted.gone)]);
     if !sorted.refused.is_empty() {
@@ -317,19 +318,32 @@ fn sort(
     taken: &[Taken],
     judge: Judge<'_>,
     ground: &Ground,
+    veil: &Veil,
 ) -> Result<Sorted, StoreError> {
     let mut sorted = Sorted::default();
     for (row, address) in taken {
         let verdict = match address {
             Ok(address) => {
-                let stored = rows.newest(address).map(|row| read_record(&row.record, row.sum));
+                let namespace = address.namespace.as_str();
+                let read = |row: &Row| read_record(veil, namespace, &row.record, row.sum);
+                let stored = rows.newest(address).map(read);
                 judge(row, address, stored.transpose()?.as_ref(), ground)
             }
             Err((code, text)) => Verdict::Refuse(*code, text.clone()),
         };
         match verdict {
             Verdict::Plan(effect) => {
-                let write = Write::effect(&effect, &ground.now);
+                let covered = match veil.cover_row(Row::new(&effect, &ground.now)) {
+                    Ok(covered) => covered,
+                    // Of this one alone: the others must not wait for it.
+                    Err(error @ StoreError::SecretExposed(_)) => {
+                        sorted.refused.push((row.id, error.code().to_string(), error.to_string()));
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                let is_first = covered.version == 1;
+                let write = if is_first { Write::Insert(covered) } else { Write::Update(covered) };
                 if !matches!(rows.apply(&[write], ground), Applied::Written) {
                     let text = "an effect was planned that does not follow the stored one";
                     return Err(StoreError::Corrupt(text.into()));

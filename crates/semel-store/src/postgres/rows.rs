@@ -9,14 +9,16 @@ use tokio_postgres::types::Type;
 
 use super::connect::{Door, in_time};
 use super::load::{get, unsigned};
-use super::store_error;
 use super::wire::{Line, Param};
+use super::{Shared, store_error};
+use crate::veil::unless_dropped;
 use crate::{DueCursor, DuePage, Page, Query, StoreError, read_record};
 
-const NEWEST: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+const NEWEST: &str = "SELECT row, generation, version, record, sum, namespace FROM semel.effects \
      WHERE namespace = $1 AND action = $2 AND key = $3 ORDER BY generation DESC LIMIT 1";
 
-const GENERATION: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+const GENERATION: &str = "\
+     SELECT row, generation, version, record, sum, namespace FROM semel.effects \
      WHERE namespace = $1 AND action = $2 AND key = $3 AND generation = $4";
 
 /// Runs one read.
@@ -37,9 +39,9 @@ pub(super) async fn read(
     Err(error)
 }
 
-pub(super) fn effect(row: &impl Line) -> Result<Effect, StoreError> {
-    let record: &str = get(row, 3)?;
-    let effect = read_record(record, get(row, 4)?)?;
+pub(super) fn effect(shared: &Shared, row: &impl Line) -> Result<Effect, StoreError> {
+    let (record, namespace): (&str, &str) = (get(row, 3)?, get(row, 5)?);
+    let effect = read_record(&shared.veil, namespace, record, get(row, 4)?)?;
     // A guard compares the columns; were they not those of the record, it would guard nothing.
     if i64::from(effect.generation) != get::<i64>(row, 1)? || effect.version != unsigned(row, 2)? {
         return Err(StoreError::Corrupt("a row's columns differ from its record".into()));
@@ -52,7 +54,7 @@ pub(super) async fn newest(door: &Door, address: &Address) -> Result<Option<Effe
     let (namespace, action, key) = (namespace.as_str(), action.as_str(), key.as_str());
     let params: [Param<'_>; 3] =
         [(&namespace, Type::TEXT), (&action, Type::TEXT), (&key, Type::TEXT)];
-    read(door, NEWEST, &params).await?.first().map(effect).transpose()
+    read(door, NEWEST, &params).await?.first().map(|row| effect(&door.shared, row)).transpose()
 }
 
 pub(super) async fn generation(
@@ -69,7 +71,7 @@ pub(super) async fn generation(
         (&key, Type::TEXT),
         (&generation, Type::INT8),
     ];
-    read(door, GENERATION, &params).await?.first().map(effect).transpose()
+    read(door, GENERATION, &params).await?.first().map(|row| effect(&door.shared, row)).transpose()
 }
 
 pub(super) async fn list(door: &Door, query: &Query) -> Result<Page, StoreError> {
@@ -92,7 +94,7 @@ pub(super) async fn list(door: &Door, query: &Query) -> Result<Page, StoreError>
     let found = read(door, list_text(query), &params).await?;
     let mut page = Page { effects: Vec::new(), next: None };
     for row in found.iter().take(query.limit) {
-        page.effects.push(effect(row)?);
+        page.effects.push(effect(&door.shared, row)?);
     }
     if found.len() > query.limit {
         let last = query.limit.checked_sub(1).and_then(|last| found.get(last));
@@ -118,7 +120,7 @@ fn list_text(query: &Query) -> &'static str {
 
 const NAMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE namespace = $1 AND action = $2 AND key = $3) \
-     SELECT row, generation, version, record, sum FROM few \
+     SELECT row, generation, version, record, sum, namespace FROM few \
      WHERE ($4::text IS NULL OR state = $4) AND row < $5 AND (alarmed OR NOT $7) \
      AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
@@ -127,27 +129,28 @@ const NAMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
 const UNSETTLED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE state = 'in_doubt' AND state NOT IN ('pending', 'done', 'expired') \
      UNION ALL SELECT * FROM semel.effects WHERE due_at IS NOT NULL AND state = 'pending') \
-     SELECT row, generation, version, record, sum FROM few \
+     SELECT row, generation, version, record, sum, namespace FROM few \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
      AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
 const HELD: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects WHERE held) \
-     SELECT row, generation, version, record, sum FROM few \
+     SELECT row, generation, version, record, sum, namespace FROM few \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
      AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
 const ALARMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects WHERE alarmed) \
-     SELECT row, generation, version, record, sum FROM few \
+     SELECT row, generation, version, record, sum, namespace FROM few \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
      AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
-const ATTENTION: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+const ATTENTION: &str = "\
+     SELECT row, generation, version, record, sum, namespace FROM semel.effects \
      WHERE state = $4 AND state NOT IN ('pending', 'done', 'expired') \
      AND ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
      AND ($3::text IS NULL OR key = $3) AND row < $5 AND (alarmed OR NOT $7) AND (held OR NOT $8) \
@@ -155,19 +158,20 @@ const ATTENTION: &str = "SELECT row, generation, version, record, sum FROM semel
 
 const PENDING: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE due_at IS NOT NULL AND state = 'pending') \
-     SELECT row, generation, version, record, sum FROM few \
+     SELECT row, generation, version, record, sum, namespace FROM few \
      WHERE state = $4 AND ($1::text IS NULL OR namespace = $1) \
      AND ($2::text IS NULL OR action = $2) AND ($3::text IS NULL OR key = $3) AND row < $5 \
      AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
-const ALL: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+const ALL: &str = "SELECT row, generation, version, record, sum, namespace FROM semel.effects \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
      AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
-const DUE: &str = "SELECT row, generation, version, record, sum, due_at FROM semel.effects \
+const DUE: &str = "\
+     SELECT row, generation, version, record, sum, namespace, due_at FROM semel.effects \
      WHERE due_at IS NOT NULL AND (due_at, row) > ($1, $2) ORDER BY due_at, row LIMIT $3";
 
 pub(super) async fn due(
@@ -182,17 +186,19 @@ pub(super) async fn due(
         [(&after.due_ms, Type::INT8), (&after.row, Type::INT8), (&sql_limit, Type::INT8)];
     let mut page = DuePage { effects: Vec::new(), next_due: None };
     for row in &read(door, DUE, &params).await? {
-        let cursor = DueCursor { due_ms: get(row, 5)?, row: get(row, 0)? };
+        let cursor = DueCursor { due_ms: get(row, 6)?, row: get(row, 0)? };
         if page.effects.len() == limit || cursor.due_ms > now.ms {
             page.next_due = Some(Steady { ms: cursor.due_ms, ..now });
             break;
         }
-        page.effects.push((cursor, effect(row)?));
+        let effect = unless_dropped(effect(&door.shared, row))?;
+        page.effects.extend(effect.map(|effect| (cursor, effect)));
     }
     Ok(page)
 }
 
-const SWEEPABLE: &str = "SELECT row, generation, version, record, sum FROM semel.effects \
+const SWEEPABLE: &str = "\
+     SELECT row, generation, version, record, sum, namespace FROM semel.effects \
      WHERE sweep_at IS NOT NULL AND sweep_at <= $1 ORDER BY sweep_at, row LIMIT $2";
 
 pub(super) async fn sweepable(
@@ -202,7 +208,9 @@ pub(super) async fn sweepable(
 ) -> Result<Vec<Effect>, StoreError> {
     let limit = sql_limit(limit);
     let params: [Param<'_>; 2] = [(&now.0, Type::INT8), (&limit, Type::INT8)];
-    read(door, SWEEPABLE, &params).await?.iter().map(effect).collect()
+    let found = read(door, SWEEPABLE, &params).await?;
+    let read = found.iter().map(|row| unless_dropped(effect(&door.shared, row)));
+    read.filter_map(Result::transpose).collect()
 }
 
 pub(super) fn sql_limit(limit: usize) -> i64 {

@@ -14,29 +14,35 @@ use super::connect::in_time;
 use super::load::{self, get, unsigned};
 use super::rows::{read, sql_limit};
 use super::wire::Param;
-use super::{Postgres, store_error};
+use super::{Postgres, Shared, store_error};
 use crate::runs::read_run;
+use crate::upkeep::RawJournal;
+use crate::veil::{Place, unless_dropped};
 use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, Store, StoreError, Write};
 
-pub(super) fn run(row: &SqlRow) -> Result<Run, StoreError> {
-    let record: &str = get(row, 3)?;
-    let run = read_run(record, get(row, 4)?, unsigned(row, 1)?)?;
+pub(super) fn run(shared: &Shared, row: &SqlRow) -> Result<Run, StoreError> {
+    let (record, namespace): (&str, &str) = (get(row, 3)?, get(row, 5)?);
+    let name = (namespace, get(row, 0)?);
+    let run = read_run(&shared.veil, name, record, get(row, 4)?, unsigned(row, 1)?)?;
     // Guards compare the columns; were they not those of the record, they would guard nothing.
-    if run.number != get::<i64>(row, 0)? || run.fence != unsigned(row, 2)? {
+    if run.number != name.1 || run.fence != unsigned(row, 2)? {
         return Err(StoreError::Corrupt("a run's columns differ from its record".into()));
     }
     Ok(run)
 }
 
-fn inked(row: &SqlRow) -> Result<Inked, StoreError> {
+pub(super) fn inked(row: &SqlRow) -> Result<Inked, StoreError> {
     let link = Link(load::link(row, 1)?);
     Ok(Inked { seq: unsigned(row, 0)?, link, text: get(row, 2)? })
 }
 
-const RUN: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
+const RUN: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
      WHERE namespace = $1 AND id = $2";
 
-const JOURNAL: &str = "SELECT seq, link, entry FROM semel.journal WHERE run = $1 AND seq >= $2 \
+const NAMESPACE_OF: &str = "SELECT namespace FROM semel.runs WHERE number = $1";
+
+pub(super) const JOURNAL: &str = "SELECT seq, link, entry FROM semel.journal \
+     WHERE run = $1 AND seq >= $2 \
      ORDER BY seq LIMIT $3";
 
 const LAST_ENTRY: &str =
@@ -50,19 +56,19 @@ const DELIVERY: &str = "SELECT run, number, identity, name, payload, at, consume
 
 const BLOB: &str = "SELECT text FROM semel.blobs WHERE namespace = $1 AND digest = $2";
 
-const SWEEPABLE: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
+const SWEEPABLE: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
      WHERE sweep_at IS NOT NULL AND sweep_at <= $1 ORDER BY sweep_at, number LIMIT $2";
 
-const NEXT_QUEUED: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
+const NEXT_QUEUED: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
      WHERE queue = $1 AND queue IS NOT NULL ORDER BY queue, number LIMIT 1";
 
-const LIST: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
+const LIST: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR workflow = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND number < $5 \
      ORDER BY number DESC LIMIT $6";
 
 /// Of an unfinished state: few, whatever the history.
-const LIST_OPEN: &str = "SELECT number, version, fence, record, sum FROM semel.runs \
+const LIST_OPEN: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
      WHERE state = $4 AND state NOT IN ('done', 'failed', 'cancelled', 'expired') \
      AND ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR workflow = $2) \
      AND ($3::text IS NULL OR key = $3) AND number < $5 ORDER BY number DESC LIMIT $6";
@@ -71,36 +77,47 @@ const LIST_OPEN: &str = "SELECT number, version, fence, record, sum FROM semel.r
 impl Runs for Postgres {
     async fn run(&self, namespace: &str, id: &str) -> Result<Option<Run>, StoreError> {
         let params: [Param<'_>; 2] = [(&namespace, Type::TEXT), (&id, Type::TEXT)];
-        read(&self.door, RUN, &params).await?.first().map(run).transpose()
+        let found = read(&self.door, RUN, &params).await?;
+        found.first().map(|row| run(self.shared(), row)).transpose()
+    }
+
+    async fn namespace_of(&self, run: i64) -> Result<Option<String>, StoreError> {
+        let found = read(&self.door, NAMESPACE_OF, &[(&run, Type::INT8)]).await?;
+        found.first().map(|row| get(row, 0)).transpose()
     }
 
     async fn journal(&self, run: i64, from: u64, limit: usize) -> Result<Vec<Inked>, StoreError> {
-        // A place beyond Postgres' numbers is beyond every journal.
-        let Ok(from) = i64::try_from(from) else { return Ok(Vec::new()) };
-        let limit = sql_limit(limit);
-        let params: [Param<'_>; 3] =
-            [(&run, Type::INT8), (&from, Type::INT8), (&limit, Type::INT8)];
-        read(&self.door, JOURNAL, &params).await?.iter().map(inked).collect()
+        let entries = self.raw_journal(run, from, limit).await?;
+        entries.into_iter().map(|entry| entry.revealed(&self.shared().veil, run)).collect()
     }
 
     async fn last_entry(&self, run: i64) -> Result<Option<Inked>, StoreError> {
         let found = read(&self.door, LAST_ENTRY, &[(&run, Type::INT8)]).await?;
-        found.first().map(inked).transpose()
+        let last = found.first().map(inked).transpose()?;
+        last.map(|entry| entry.revealed(&self.shared().veil, run)).transpose()
     }
 
     async fn inbox(&self, run: i64) -> Result<Vec<Delivery>, StoreError> {
         let found = read(&self.door, INBOX, &[(&run, Type::INT8)]).await?;
-        found.iter().map(load::delivery).collect()
+        let reveal = |row| load::delivery(row)?.revealed(&self.shared().veil);
+        found.iter().map(reveal).collect()
     }
 
     async fn delivery(&self, run: i64, identity: &str) -> Result<Option<Delivery>, StoreError> {
         let params: [Param<'_>; 2] = [(&run, Type::INT8), (&identity, Type::TEXT)];
-        read(&self.door, DELIVERY, &params).await?.first().map(load::delivery).transpose()
+        let found = read(&self.door, DELIVERY, &params).await?;
+        let reveal = |row| load::delivery(row)?.revealed(&self.shared().veil);
+        found.first().map(reveal).transpose()
     }
 
     async fn blob(&self, namespace: &str, digest: &str) -> Result<Option<String>, StoreError> {
         let params: [Param<'_>; 2] = [(&namespace, Type::TEXT), (&digest, Type::TEXT)];
-        read(&self.door, BLOB, &params).await?.first().map(|row| get(row, 0)).transpose()
+        let found = read(&self.door, BLOB, &params).await?;
+        let reveal = |row| {
+            let place = Place::Blob(digest);
+            self.shared().veil.reveal_owned(Some(namespace), place, get(row, 0)?)
+        };
+        found.first().map(reveal).transpose()
     }
 
     async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
@@ -109,7 +126,7 @@ impl Runs for Postgres {
 
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
         let found = read(&self.door, NEXT_QUEUED, &[(&queue, Type::TEXT)]).await?;
-        found.first().map(run).transpose()
+        found.first().map(|row| run(self.shared(), row)).transpose()
     }
 
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
@@ -129,7 +146,8 @@ impl Runs for Postgres {
             Some(_) | None => LIST,
         };
         let found = read(&self.door, text, &params).await?;
-        let runs: Vec<Run> = found.iter().take(query.limit).map(run).collect::<Result<_, _>>()?;
+        let shown = found.iter().take(query.limit).map(|row| run(self.shared(), row));
+        let runs: Vec<Run> = shown.collect::<Result<_, _>>()?;
         let next = runs.last().filter(|_| found.len() > query.limit).map(|run| run.number);
         Ok(RunPage { runs, next })
     }
@@ -138,7 +156,9 @@ impl Runs for Postgres {
         let now = self.ground().now.wall;
         let limit = sql_limit(limit);
         let params: [Param<'_>; 2] = [(&now.0, Type::INT8), (&limit, Type::INT8)];
-        read(&self.door, SWEEPABLE, &params).await?.iter().map(run).collect()
+        let found = read(&self.door, SWEEPABLE, &params).await?;
+        let read = found.iter().map(|row| unless_dropped(run(self.shared(), row)));
+        read.filter_map(Result::transpose).collect()
     }
 }
 
@@ -146,7 +166,7 @@ impl Runs for Postgres {
 /// index keeps the entries of finished runs until a vacuum, and a vacuum may have to wait for
 /// somebody's old snapshot; walking over them each time would cost more with every run. What was
 /// shown for longer than anything is was so by a clock that is gone.
-const DUE: &str = "SELECT number, version, fence, record, sum, wake_at, shown_to = $4 \
+const DUE: &str = "SELECT number, version, fence, record, sum, namespace, wake_at, shown_to = $4 \
      FROM semel.runs WHERE lane = $1 AND wake_at IS NOT NULL AND wake_at >= $2 \
      AND (shown_to IS NULL OR shown_to = $4 OR shown_until NOT BETWEEN $3 + 1 AND $3 + 60000) \
      ORDER BY wake_at, number LIMIT $5";
@@ -295,13 +315,13 @@ impl Postgres {
         let mut due = DueRuns::default();
         let mut unshown = Vec::new();
         for row in &found {
-            let wake_ms: i64 = get(row, 5)?;
+            let wake_ms: i64 = get(row, 6)?;
             if due.runs.len() == limit || wake_ms > now.ms {
                 due.next = Some(Steady { ms: wake_ms, ..now });
                 break;
             }
-            let run = run(row)?;
-            if get::<Option<bool>>(row, 6)? != Some(true) {
+            let Some(run) = unless_dropped(run(shared, row))? else { continue };
+            if get::<Option<bool>>(row, 7)? != Some(true) {
                 unshown.push(run.number);
             }
             due.runs.push(run);

@@ -1,7 +1,6 @@
 //! Whether the seals of rows on Postgres still fit. They are computed here, not by the server:
 //! whoever can change its rows may have changed its functions.
 
-use semel_core::journal::blob_digest;
 use semel_core::seal::{Value, seal};
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
@@ -11,7 +10,7 @@ use super::load::{self, get};
 use super::rows::{read, sql_limit};
 use super::wire::Param;
 use crate::seals::check;
-use crate::upkeep::blob_state;
+use crate::upkeep::{blob_state, is_whole_blob};
 use crate::{Belonging, PartAudit, StoreError};
 
 /// How many deliveries are read at once.
@@ -115,7 +114,7 @@ pub(super) async fn blobs(
     let mut audit = PartAudit::default();
     for row in &read(door, BLOBS, &params).await? {
         let name: (String, String) = (get(row, 0)?, get(row, 1)?);
-        let is_whole = blob_digest(get(row, 2)?) == name.1;
+        let is_whole = is_whole_blob(&door.shared.veil, &name, get(row, 2)?)?;
         audit.take(name.clone(), blob_state(&name, is_whole, get(row, 3)?));
     }
     Ok(audit)

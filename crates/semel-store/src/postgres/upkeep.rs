@@ -11,11 +11,11 @@ use tokio_postgres::types::Type;
 use super::load::{get, signed, unsigned};
 use super::rows::{self, read, sql_limit};
 use super::wire::Param;
-use super::{FORMAT, Postgres, cards, run_rows, seals};
+use super::{FORMAT, Postgres, cards, run_rows, seals, tally};
 use crate::upkeep::{EffectColumns, RunColumns, blob_problem, chain_problem};
 use crate::{
     Audit, Belonging, Beside, CardAudit, Closed, CommitError, Identity, Lost, LostRow, PartAudit,
-    Return, RunAudit, Store, StoreError, Upkeep,
+    Return, RunAudit, Store, StoreError, Tally, Upkeep,
 };
 
 /// How many large values are read at once.
@@ -57,6 +57,10 @@ impl Upkeep for Postgres {
         FORMAT
     }
 
+    async fn tally(&self, most: u32) -> Result<Tally, StoreError> {
+        tally::tally(&self.door, most).await
+    }
+
     /// Nothing: Postgres checks its pages itself where it was set up with checksums.
     async fn check_pages(&self) -> Result<Vec<String>, StoreError> {
         Ok(Vec::new())
@@ -68,8 +72,8 @@ impl Upkeep for Postgres {
         let params: [Param<'_>; 2] = [(&after, Type::INT8), (&limit, Type::INT8)];
         let mut audit = Audit::default();
         for row in &read(&self.door, AUDIT, &params).await? {
-            let found = effect_columns(row).and_then(|columns| Ok((columns, rows::effect(row)?)));
-            audit.take(get(row, 0)?, found, &now)?;
+            let found = rows::effect(self.shared(), row);
+            audit.take(get(row, 0)?, effect_columns(row), found, &now)?;
         }
         Ok(audit)
     }
@@ -164,9 +168,8 @@ impl Postgres {
         audit: &mut RunAudit,
     ) -> Result<(), StoreError> {
         let (number, namespace, id): (i64, &str, &str) = (get(row, 0)?, get(row, 5)?, get(row, 6)?);
-        let found = run_columns(row).and_then(|columns| Ok((columns, run_rows::run(row)?)));
-        audit.take(number, found, now)?;
-        let broken = chain_problem(self, number, namespace, id).await?;
+        audit.take(number, run_columns(row), run_rows::run(self.shared(), row), now)?;
+        let broken = chain_problem(self, &self.shared().veil, (number, namespace, id)).await?;
         let (values, changed) = self.blob_problem(number, namespace).await?;
         let (deliveries, missing) = seals::inbox_problem(&self.door, number).await?;
         audit.beside.insert(number, Beside { deliveries, values });
@@ -196,7 +199,7 @@ impl Postgres {
                 .map(|row| Ok((get(row, 0)?, get(row, 1)?)))
                 .collect::<Result<_, StoreError>>()?;
             all.extend(found.iter().map(|(digest, _)| digest.clone()));
-            if let Some(problem) = blob_problem(&found) {
+            if let Some(problem) = blob_problem(&self.shared().veil, namespace, &found)? {
                 return Ok((all, Some(problem)));
             }
             match found.into_iter().nth(BLOBS - 1) {

@@ -14,7 +14,7 @@ use tokio::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
 use super::address::PgAddress;
 use super::connect::{Door, Session, in_time};
 use super::group::{Stop, try_group};
-use super::lock;
+use super::{Shared, lock};
 use crate::model::Applied;
 use crate::{Batch, CommitError, StoreError, Write, read_record};
 
@@ -107,7 +107,10 @@ impl Task {
     /// `None` for a batch that meets a row that somebody holds.
     async fn commit(&self, batches: &[Batch]) -> Vec<Option<Result<(), CommitError>>> {
         match self.commit_group(batches, HASTY).await {
-            Ok(applied) => applied.into_iter().map(|applied| Some(answer(applied))).collect(),
+            Ok(applied) => applied
+                .into_iter()
+                .map(|applied| Some(answer(&self.door.shared, applied)))
+                .collect(),
             Err(Stop::Blocked(_) | Stop::Raced | Stop::Failed(StoreError::Corrupt(_)))
                 if batches.len() > 1 =>
             {
@@ -132,7 +135,7 @@ impl Task {
         begin: &'static str,
     ) -> Option<Result<(), CommitError>> {
         match self.commit_group(std::slice::from_ref(batch), begin).await {
-            Ok(mut applied) => Some(answer(applied.remove(0))),
+            Ok(mut applied) => Some(answer(&self.door.shared, applied.remove(0))),
             Err(Stop::Blocked(_)) => None,
             Err(stop) => Some(Err(stop.into())),
         }
@@ -225,11 +228,13 @@ fn may_be_awaited(write: &Write) -> bool {
     }
 }
 
-fn answer(applied: Applied) -> Result<(), CommitError> {
+fn answer(shared: &Shared, applied: Applied) -> Result<(), CommitError> {
     match applied {
         Applied::Written | Applied::Already => Ok(()),
         Applied::Stale(rows) => {
-            let read = |row: &crate::Row| read_record(&row.record, row.sum);
+            let read = |row: &crate::Row| {
+                read_record(&shared.veil, row.address.namespace.as_str(), &row.record, row.sum)
+            };
             let current = rows.iter().map(|row| row.as_ref().map(read).transpose());
             Err(CommitError::Stale(current.collect::<Result<_, _>>()?))
         }

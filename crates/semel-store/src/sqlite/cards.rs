@@ -8,6 +8,7 @@ use super::Sqlite;
 use super::reader::ReadError;
 use super::run_rows::sql_limit;
 use crate::cards::{CardKey, Stretch};
+use crate::veil::{Veil, unless_dropped};
 use crate::{Card, CardAudit, CardQuery, Cards, StoreError};
 
 /// The format that brought cards, the queues of runs and the mark of held effects.
@@ -22,17 +23,19 @@ impl Cards for Sqlite {
         name: &str,
     ) -> Result<Option<Card>, StoreError> {
         let key = (namespace.to_owned(), kind.to_owned(), name.to_owned());
-        self.read_since(CARDS_FORMAT, move |connection| card(connection, &key)).await
+        let veil = self.shared.veil.clone();
+        self.read_since(CARDS_FORMAT, move |connection| card(connection, &veil, &key)).await
     }
 
     async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
-        let query = query.clone();
-        self.read_since(CARDS_FORMAT, move |connection| list(connection, &query)).await
+        let (query, veil) = (query.clone(), self.shared.veil.clone());
+        self.read_since(CARDS_FORMAT, move |connection| list(connection, &veil, &query)).await
     }
 
     async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {
-        let (now, kind) = (self.shared.now().wall, kind.to_owned());
-        self.read_since(CARDS_FORMAT, move |connection| due(connection, &kind, now, limit)).await
+        let (now, kind, veil) = (self.shared.now().wall, kind.to_owned(), self.shared.veil.clone());
+        let read = move |connection: &Connection| due(connection, &veil, &kind, now, limit);
+        self.read_since(CARDS_FORMAT, read).await
     }
 }
 
@@ -88,9 +91,10 @@ const CARD: &str = "SELECT namespace, kind, name, version, due_at, record, sum F
 
 fn card(
     connection: &Connection,
+    veil: &Veil,
     (namespace, kind, name): &CardKey,
 ) -> Result<Option<Card>, ReadError> {
-    Ok(found(connection, CARD, &[namespace, kind, name])?.pop())
+    Ok(found((connection, veil), CARD, &[namespace, kind, name])?.pop())
 }
 
 const ALL: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
@@ -106,18 +110,17 @@ const OF_NAMESPACE: &str = "SELECT namespace, kind, name, version, due_at, recor
 const OF_NAMESPACE_AFTER: &str = "SELECT namespace, kind, name, version, due_at, record, sum \
      FROM cards WHERE kind = ?1 AND namespace = ?3 AND name > ?4 ORDER BY name LIMIT ?2";
 
-fn list(connection: &Connection, query: &CardQuery) -> Result<Vec<Card>, ReadError> {
+fn list(connection: &Connection, veil: &Veil, query: &CardQuery) -> Result<Vec<Card>, ReadError> {
+    let from = (connection, veil);
     let (kind, limit) = (&query.kind, &sql_limit(query.limit));
     match query.stretch() {
-        Stretch::Everything => found(connection, ALL, &[kind, limit]),
+        Stretch::Everything => found(from, ALL, &[kind, limit]),
         Stretch::EverythingAfter(namespace, name) => {
-            found(connection, ALL_AFTER, &[kind, limit, &namespace, &name])
+            found(from, ALL_AFTER, &[kind, limit, &namespace, &name])
         }
-        Stretch::Namespace(namespace) => {
-            found(connection, OF_NAMESPACE, &[kind, limit, &namespace])
-        }
+        Stretch::Namespace(namespace) => found(from, OF_NAMESPACE, &[kind, limit, &namespace]),
         Stretch::NamespaceAfter(namespace, name) => {
-            found(connection, OF_NAMESPACE_AFTER, &[kind, limit, &namespace, &name])
+            found(from, OF_NAMESPACE_AFTER, &[kind, limit, &namespace, &name])
         }
         Stretch::Nothing => Ok(Vec::new()),
     }
@@ -129,15 +132,22 @@ const DUE: &str = "SELECT namespace, kind, name, version, due_at, record, sum FR
 
 fn due(
     connection: &Connection,
+    veil: &Veil,
     kind: &str,
     now: Wall,
     limit: usize,
 ) -> Result<Vec<Card>, ReadError> {
-    found(connection, DUE, &[&kind, &now.0, &sql_limit(limit)])
+    let mut statement = connection.prepare_cached(DUE)?;
+    let mut rows = statement.query(params![kind, now.0, sql_limit(limit)])?;
+    let mut cards = Vec::new();
+    while let Some(row) = rows.next()? {
+        cards.extend(unless_dropped(read(row, veil).map_err(StoreError::from))?);
+    }
+    Ok(cards)
 }
 
 fn found(
-    connection: &Connection,
+    (connection, veil): (&Connection, &Veil),
     text: &str,
     asked: &[&dyn ToSql],
 ) -> Result<Vec<Card>, ReadError> {
@@ -145,12 +155,12 @@ fn found(
     let mut rows = statement.query(asked)?;
     let mut cards = Vec::new();
     while let Some(row) = rows.next()? {
-        cards.push(read(row)?);
+        cards.push(read(row, veil)?);
     }
     Ok(cards)
 }
 
-fn read(row: &SqlRow<'_>) -> Result<Card, ReadError> {
+fn read(row: &SqlRow<'_>, veil: &Veil) -> Result<Card, ReadError> {
     let card = Card {
         namespace: row.get("namespace")?,
         kind: row.get("kind")?,
@@ -159,7 +169,7 @@ fn read(row: &SqlRow<'_>) -> Result<Card, ReadError> {
         due: row.get::<_, Option<i64>>("due_at")?.map(Wall),
         record: row.get("record")?,
     };
-    Ok(card.checked(row.get("sum")?)?)
+    Ok(card.checked(row.get("sum")?)?.revealed(veil)?)
 }
 
 const AUDIT: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
@@ -171,6 +181,7 @@ const AUDIT_AFTER: &str = "SELECT namespace, kind, name, version, due_at, record
 /// Reads cards in order and compares each with its checksum.
 pub(super) fn audit(
     connection: &Connection,
+    veil: &Veil,
     after: Option<&CardKey>,
     limit: usize,
 ) -> Result<CardAudit, ReadError> {
@@ -184,7 +195,7 @@ pub(super) fn audit(
     let mut audit = CardAudit::default();
     while let Some(row) = rows.next()? {
         let key = (row.get("namespace")?, row.get("kind")?, row.get("name")?);
-        audit.take(key, read(row).map_err(StoreError::from))?;
+        audit.take(key, read(row, veil).map_err(StoreError::from))?;
     }
     Ok(audit)
 }

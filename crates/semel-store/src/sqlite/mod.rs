@@ -8,6 +8,7 @@
 //! would drop the locks of ours.
 
 mod apply;
+mod backup;
 mod cards;
 mod checkpoint;
 mod mark;
@@ -21,6 +22,7 @@ mod runs;
 mod seals;
 mod session;
 mod standing;
+mod tally;
 mod transaction;
 mod turnstile;
 mod upkeep;
@@ -38,10 +40,12 @@ use semel_core::effect::Ground;
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::Effect;
+use semel_core::redact::Redactor;
 use semel_core::time::{Moment, Steady, Wall};
 
 use crate::{
-    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Return, Store, StoreError,
+    Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Return, Store, StoreError, Veil,
+    measure,
 };
 use reader::Reader;
 use session::Session;
@@ -66,6 +70,7 @@ pub struct Sqlite {
 /// What the threads of one open store have in common.
 pub(crate) struct Shared {
     clock: Clock,
+    veil: Veil,
     store_id: String,
     boot: u64,
     /// The newest that any thread has read.
@@ -121,6 +126,11 @@ impl Sqlite {
         rusqlite::version()
     }
 
+    /// Why nothing is written any more: the file was found damaged, or the writer has ended.
+    pub fn damage(&self) -> Option<StoreError> {
+        self.writer.as_ref().and_then(Writer::damage)
+    }
+
     fn writer(&self) -> Result<&Writer, StoreError> {
         let closed = || StoreError::Unavailable("the store is open for reading only".into());
         self.writer.as_ref().ok_or_else(closed)
@@ -138,13 +148,15 @@ impl Store for Sqlite {
     }
 
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
-        self.writer()?.commit(batch).await
+        let writer = self.writer()?;
+        let batch = self.cover(batch).await?;
+        measure::commit("sqlite", writer.commit(batch, &self.shared.veil)).await
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {
         let address = address.clone();
         let found = self.reader.run(move |connection| rows::newest(connection, &address)).await?;
-        found.map(|row| row.read()).transpose()
+        found.map(|row| row.read(&self.shared.veil)).transpose()
     }
 
     async fn load_generation(
@@ -154,23 +166,24 @@ impl Store for Sqlite {
     ) -> Result<Option<Effect>, StoreError> {
         let address = address.clone();
         let load = move |connection: &_| rows::generation(connection, &address, generation);
-        self.reader.run(load).await?.map(|row| row.read()).transpose()
+        let found = self.reader.run(load).await?;
+        found.map(|row| row.read(&self.shared.veil)).transpose()
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
-        let query = query.clone();
+        let (query, veil) = (query.clone(), self.veil());
         let since = if query.held { cards::CARDS_FORMAT } else { 0 };
-        self.read_since(since, move |connection| rows::list(connection, &query)).await
+        self.read_since(since, move |connection| rows::list(connection, &veil, &query)).await
     }
 
     async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {
-        let now = self.shared.now().steady;
-        self.reader.run(move |connection| rows::due(connection, now, after, limit)).await
+        let (now, veil) = (self.shared.now().steady, self.veil());
+        self.reader.run(move |connection| rows::due(connection, &veil, now, after, limit)).await
     }
 
     async fn sweepable(&self, limit: usize) -> Result<Vec<Effect>, StoreError> {
-        let now = self.shared.now().wall;
-        self.reader.run(move |connection| rows::sweepable(connection, now, limit)).await
+        let (now, veil) = (self.shared.now().wall, self.veil());
+        self.reader.run(move |connection| rows::sweepable(connection, &veil, now, limit)).await
     }
 
     fn session(&self) -> Option<&str> {
@@ -187,6 +200,10 @@ impl Store for Sqlite {
 
     fn bury(&self, session: &str) {
         session::bury(&self.path, session);
+    }
+
+    fn redactor(&self) -> Option<&Redactor> {
+        Some(self.shared.veil.redactor())
     }
 
     fn hints(&self) -> tokio::sync::watch::Receiver<u64> {

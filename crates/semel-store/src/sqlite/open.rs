@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
 use semel_core::effect::Quarantine;
 use semel_core::time::Wall;
 
@@ -18,7 +18,7 @@ use super::turnstile::Turnstile;
 use super::watch::Watcher;
 use super::writer::Writer;
 use super::{Shared, Sqlite, io_error, seals, side_folder, store_error};
-use crate::{Access, Clock, Return, StoreError, random_hex};
+use crate::{Access, Clock, Return, StoreError, Veil, random_hex};
 
 /// The format this Semel writes: the number of its newest migration.
 pub const FORMAT: i64 = 5;
@@ -41,11 +41,21 @@ const SQLITE_MIN: i32 = 3_051_003;
 impl Sqlite {
     /// Opens the store in a file.
     pub fn open(path: &Path, access: Access, clock: Clock) -> Result<Sqlite, StoreError> {
+        Sqlite::open_veiled(path, access, clock, Veil::default())
+    }
+
+    /// Opens the store in a file, with keys and secrets.
+    pub fn open_veiled(
+        path: &Path,
+        access: Access,
+        clock: Clock,
+        veil: Veil,
+    ) -> Result<Sqlite, StoreError> {
         check_library(rusqlite::version_number(), rusqlite::version())?;
         let path = resolve(path)?;
         match access {
-            Access::ReadWrite => open_to_write(&path, clock),
-            Access::ReadOnly => open_to_read(&path, clock),
+            Access::ReadWrite => open_to_write(&path, clock, veil),
+            Access::ReadOnly => open_to_read(&path, clock, veil),
         }
     }
 }
@@ -61,7 +71,7 @@ fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
     }
 }
 
-fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
+fn open_to_write(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreError> {
     let folder = side_folder(path);
     create_private(path, &folder)?;
     let turnstile = Turnstile::open(&folder)?;
@@ -75,11 +85,12 @@ fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
         let configured = configure(&connection).and_then(|()| seals::register(&connection));
         let configured = configured.and_then(|()| migrate(&mut connection, &clock));
         configured.map_err(|error| store_error(&error))?;
+        veil.check(&newest_texts(&connection)?)?;
         let (meta, mark) = reconcile(&mut connection, &mark_file, &clock)?;
         (connection, meta, mark)
     };
     let session = Session::open(path)?;
-    let shared = Arc::new(meta.shared(clock));
+    let shared = Arc::new(meta.shared(clock, veil));
     let open = || connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
     let checkpointer = Checkpointer::start(path, open()?)?;
     let reader = Reader::start(read_only(open()?)?, shared.clone())?;
@@ -98,7 +109,7 @@ fn open_to_write(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     })
 }
 
-fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
+fn open_to_read(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreError> {
     if !path.is_file() {
         return Err(StoreError::Missing(path.display().to_string()));
     }
@@ -112,6 +123,7 @@ fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
         return Err(StoreError::Foreign(path.display().to_string()));
     }
     let connection = read_only(connection)?;
+    veil.check(&newest_texts(&connection)?)?;
     // The mark first: commits that come between the two reads must not look like lost ones.
     let mark = mark::peek(&side_folder(path));
     let mut meta = Meta::load(&connection).map_err(|error| store_error(&error))?;
@@ -120,7 +132,7 @@ fn open_to_read(path: &Path, clock: Clock) -> Result<Sqlite, StoreError> {
     let foreseen = behind.map(|mark| meta.return_to(&mark, clock.read().wall_ms));
     let watching = connect()?;
     leave_untouched(&watching, true)?;
-    let shared = Arc::new(meta.shared(clock));
+    let shared = Arc::new(meta.shared(clock, veil));
     let watcher = Watcher::start(read_only(watching)?, shared.clone())?;
     Ok(Sqlite {
         path: path.to_owned(),
@@ -160,7 +172,7 @@ pub(super) fn create_private_folder(folder: &Path) -> Result<(), StoreError> {
     made.map_err(|error| io_error(&format!("the folder {}", folder.display()), &error))
 }
 
-fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX);
     let connection = connection.map_err(|error| store_error(&error))?;
     // The turnstile orders the writers; this only rides out a checkpoint or a recovery.
@@ -169,19 +181,19 @@ fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     waits.map(|()| connection).map_err(|error| store_error(&error))
 }
 
-fn read_only(connection: Connection) -> Result<Connection, StoreError> {
+pub(super) fn read_only(connection: Connection) -> Result<Connection, StoreError> {
     let set = connection.pragma_update(None, "query_only", true);
     set.map(|()| connection).map_err(|error| store_error(&error))
 }
 
 /// Whether closing the last connection leaves the log as it is. SQLite would copy it into the file.
-fn leave_untouched(connection: &Connection, untouched: bool) -> Result<(), StoreError> {
+pub(super) fn leave_untouched(connection: &Connection, untouched: bool) -> Result<(), StoreError> {
     let set = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, untouched);
     set.map(|_| ()).map_err(|error| store_error(&error))
 }
 
 /// Looks before it touches: a newer or foreign file is left as it is.
-fn check_format(connection: &Connection) -> Result<i64, StoreError> {
+pub(super) fn check_format(connection: &Connection) -> Result<i64, StoreError> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let read = || Ok((pragma("user_version")?, pragma("application_id")?, tables(connection)?));
     let (found, application, tables) =
@@ -194,6 +206,33 @@ fn check_format(connection: &Connection) -> Result<i64, StoreError> {
         return Err(StoreError::Newer { found, known: FORMAT });
     }
     Ok(found)
+}
+
+/// The beginning of a text of each table that may be encrypted. The newest, where that is known:
+/// older ones may be of a time before the keys.
+const NEWEST_TEXTS: [(i64, &str); 4] = [
+    (1, "SELECT substr(record, 1, 200) FROM effects ORDER BY row DESC LIMIT 1"),
+    (2, "SELECT substr(record, 1, 200) FROM runs ORDER BY number DESC LIMIT 1"),
+    (2, "SELECT substr(entry, 1, 200) FROM journal ORDER BY rowid DESC LIMIT 1"),
+    (4, "SELECT substr(record, 1, 200) FROM cards LIMIT 1"),
+];
+
+fn newest_texts(connection: &Connection) -> Result<Vec<String>, StoreError> {
+    let read = || {
+        let pragma = connection.pragma_query_value(None, "user_version", |row| row.get(0));
+        let format: i64 = pragma?;
+        let there = NEWEST_TEXTS.iter().filter(|(since, _)| *since <= format);
+        let texts = there.map(|(_, text)| {
+            connection.query_row(text, [], |row| row.get::<_, String>(0)).optional()
+        });
+        let texts: rusqlite::Result<Vec<Option<String>>> = texts.collect();
+        Ok(texts?.into_iter().flatten().collect())
+    };
+    // One that cannot be read is found by whoever reads it.
+    read().or_else(|error: rusqlite::Error| match store_error(&error) {
+        StoreError::Corrupt(_) => Ok(Vec::new()),
+        error => Err(error),
+    })
 }
 
 fn tables(connection: &Connection) -> rusqlite::Result<i64> {
@@ -265,8 +304,13 @@ impl Meta {
                 mark.store_id, self.store_id
             ),
         };
+        self.go_back(mark.epoch, evidence, wall_ms)
+    }
+
+    /// A new epoch, in quarantine.
+    fn go_back(&mut self, epoch: u64, evidence: String, wall_ms: i64) -> Return {
         let standing = &mut self.standing;
-        standing.epoch = standing.epoch.max(mark.epoch) + 1;
+        standing.epoch = standing.epoch.max(epoch) + 1;
         let recovered = Wall(standing.wall_high.min(wall_ms));
         // One that is still open keeps its earlier point: its lost tail is still lost.
         let earlier = standing.quarantine.map(|quarantine| quarantine.recovered);
@@ -276,9 +320,10 @@ impl Meta {
         Return { epoch: standing.epoch, opened, recovered, evidence, closed: None }
     }
 
-    fn shared(self, clock: Clock) -> Shared {
+    fn shared(self, clock: Clock, veil: Veil) -> Shared {
         Shared {
             clock,
+            veil,
             store_id: self.store_id,
             boot: self.boot,
             standing: RwLock::new(self.standing),
@@ -328,6 +373,26 @@ fn reconcile(
     let mark = Mark { store_id: meta.store_id.clone(), epoch, commits };
     mark_file.write(&mark)?;
     Ok((meta, mark))
+}
+
+/// Records in a file that nobody has opened yet that it went back, and brings it to our format.
+pub(super) fn went_back(
+    connection: &mut Connection,
+    clock: &Clock,
+    evidence: &str,
+) -> Result<(), StoreError> {
+    let record = |connection: &mut Connection| -> rusqlite::Result<()> {
+        seals::register(connection)?;
+        migrate(connection, clock)?;
+        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut meta = Meta::load(&transaction)?;
+        let found = meta.go_back(0, evidence.to_owned(), clock.read().wall_ms);
+        standing::record(&transaction, &found)?;
+        meta.standing.commits += 1;
+        save(&transaction, &meta)?;
+        transaction.commit()
+    };
+    record(connection).map_err(|error| store_error(&error))
 }
 
 fn save(connection: &Connection, meta: &Meta) -> rusqlite::Result<()> {

@@ -9,10 +9,12 @@ use semel_core::time::{Moment, Steady, Wall};
 use super::reader::ReadError;
 use super::seals;
 use crate::upkeep::EffectColumns;
+use crate::veil::{Veil, unless_dropped};
 use crate::{Audit, DueCursor, DuePage, Page, Query, Row, StoreError, read_record};
 
 /// A record as it lies in the file, not yet read.
 pub(super) struct Stored {
+    pub(super) namespace: String,
     pub(super) generation: u32,
     pub(super) version: u64,
     pub(super) record: String,
@@ -20,8 +22,8 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    pub(super) fn read(&self) -> Result<Effect, StoreError> {
-        let effect = read_record(&self.record, self.sum)?;
+    pub(super) fn read(&self, veil: &Veil) -> Result<Effect, StoreError> {
+        let effect = read_record(veil, &self.namespace, &self.record, self.sum)?;
         // A guard compares the columns; were they not those of the record, it would guard nothing.
         if effect.generation != self.generation || effect.version != self.version {
             return Err(StoreError::Corrupt("a row's columns differ from its record".into()));
@@ -32,6 +34,7 @@ impl Stored {
 
 fn stored(row: &SqlRow<'_>) -> rusqlite::Result<Stored> {
     Ok(Stored {
+        namespace: row.get("namespace")?,
         generation: row.get("generation")?,
         version: row.get("version")?,
         record: row.get("record")?,
@@ -39,14 +42,14 @@ fn stored(row: &SqlRow<'_>) -> rusqlite::Result<Stored> {
     })
 }
 
-fn read(row: &SqlRow<'_>) -> Result<Effect, ReadError> {
-    Ok(stored(row)?.read()?)
+fn read(row: &SqlRow<'_>, veil: &Veil) -> Result<Effect, ReadError> {
+    Ok(stored(row)?.read(veil)?)
 }
 
-const NEWEST: &str = "SELECT generation, version, record, sum FROM effects \
+const NEWEST: &str = "SELECT namespace, generation, version, record, sum FROM effects \
      WHERE namespace = ?1 AND action = ?2 AND key = ?3 ORDER BY generation DESC LIMIT 1";
 
-const GENERATION: &str = "SELECT generation, version, record, sum FROM effects \
+const GENERATION: &str = "SELECT namespace, generation, version, record, sum FROM effects \
      WHERE namespace = ?1 AND action = ?2 AND key = ?3 AND generation = ?4";
 
 const INSERT: &str = "INSERT INTO effects (namespace, action, key, generation, version, state, \
@@ -153,7 +156,7 @@ pub(super) fn remove(connection: &Connection, address: &Address) -> rusqlite::Re
     statement.execute(params![namespace.as_str(), action.as_str(), key.as_str()]).map(|_| ())
 }
 
-pub(super) fn list(connection: &Connection, query: &Query) -> Result<Page, ReadError> {
+pub(super) fn list(connection: &Connection, veil: &Veil, query: &Query) -> Result<Page, ReadError> {
     let mut statement = connection.prepare_cached(&list_text(query))?;
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX - 1);
     let mut rows = statement.query(params![
@@ -171,7 +174,7 @@ pub(super) fn list(connection: &Connection, query: &Query) -> Result<Page, ReadE
             break;
         }
         last = Some(row.get("row")?);
-        page.effects.push(read(row)?);
+        page.effects.push(read(row, veil)?);
     }
     Ok(page)
 }
@@ -209,7 +212,8 @@ fn list_text(query: &Query) -> String {
     let asked: Vec<&str> =
         asked.iter().filter(|(asked, _)| *asked).map(|(_, text)| *text).collect();
     format!(
-        "SELECT row, generation, version, record, sum FROM {from} WHERE row < ?4 {by_state} {} \
+        "SELECT row, namespace, generation, version, record, sum FROM {from} \
+         WHERE row < ?4 {by_state} {} \
          ORDER BY row DESC LIMIT ?5",
         asked.join(" ")
     )
@@ -225,11 +229,12 @@ const UNSETTLED: &str = "AND row IN (\
      UNION ALL SELECT row FROM effects INDEXED BY effects_due WHERE state = 'pending' \
      AND due_at IS NOT NULL)";
 
-const DUE: &str = "SELECT row, due_at, generation, version, record, sum FROM effects \
+const DUE: &str = "SELECT row, due_at, namespace, generation, version, record, sum FROM effects \
      WHERE due_at IS NOT NULL AND (due_at, row) > (?1, ?2) ORDER BY due_at, row LIMIT ?3";
 
 pub(super) fn due(
     connection: &Connection,
+    veil: &Veil,
     now: Steady,
     after: Option<DueCursor>,
     limit: usize,
@@ -245,16 +250,20 @@ pub(super) fn due(
             page.next_due = Some(Steady { ms: cursor.due_ms, ..now });
             break;
         }
-        page.effects.push((cursor, read(row)?));
+        match unless_dropped(read(row, veil).map_err(StoreError::from))? {
+            Some(effect) => page.effects.push((cursor, effect)),
+            None => continue,
+        }
     }
     Ok(page)
 }
 
-const SWEEPABLE: &str = "SELECT generation, version, record, sum FROM effects \
+const SWEEPABLE: &str = "SELECT namespace, generation, version, record, sum FROM effects \
      WHERE sweep_at IS NOT NULL AND sweep_at <= ?1 ORDER BY sweep_at, row LIMIT ?2";
 
 pub(super) fn sweepable(
     connection: &Connection,
+    veil: &Veil,
     now: Wall,
     limit: usize,
 ) -> Result<Vec<Effect>, ReadError> {
@@ -262,7 +271,7 @@ pub(super) fn sweepable(
     let mut rows = statement.query(params![now.0, i64::try_from(limit).unwrap_or(i64::MAX)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(read(row)?);
+        found.extend(unless_dropped(read(row, veil).map_err(StoreError::from))?);
     }
     Ok(found)
 }
@@ -273,6 +282,7 @@ const AUDIT: &str = "SELECT * FROM effects WHERE row > ?1 ORDER BY row LIMIT ?2"
 /// Reads rows in order and compares each with the record it carries.
 pub(super) fn audit(
     connection: &Connection,
+    veil: &Veil,
     now: &Moment,
     after: i64,
     limit: usize,
@@ -282,8 +292,9 @@ pub(super) fn audit(
     let mut audit = Audit::default();
     let has_seals = seals::has_seals(connection)?;
     while let Some(row) = rows.next()? {
-        let read = read(row).and_then(|effect| Ok((columns(row, has_seals)?, effect)));
-        audit.take(row.get("row")?, read.map_err(StoreError::from), now)?;
+        let (columns, read) = (columns(row, has_seals), read(row, veil));
+        let columns = columns.map_err(|error| StoreError::from(ReadError::from(error)));
+        audit.take(row.get("row")?, columns, read.map_err(StoreError::from), now)?;
     }
     Ok(audit)
 }

@@ -9,6 +9,7 @@ use super::rows::get_since_cards;
 use super::run_rows::{self, sql_limit};
 use super::seals;
 use crate::upkeep::RunColumns;
+use crate::veil::Veil;
 use crate::{RunAudit, StoreError};
 
 /// How many large values are read at once.
@@ -25,6 +26,7 @@ const RUNS: &str = "SELECT * FROM runs WHERE number > ?1 ORDER BY number LIMIT ?
 
 pub(super) fn page(
     connection: &Connection,
+    veil: &Veil,
     now: &Moment,
     after: i64,
     limit: usize,
@@ -36,8 +38,9 @@ pub(super) fn page(
     while let Some(row) = rows.next()? {
         let number: i64 = row.get("number")?;
         page.names.push((number, row.get("namespace")?, row.get("id")?));
-        let read = run_rows::read(row).and_then(|run| Ok((columns(row, has_seals)?, run)));
-        page.audit.take(number, read.map_err(StoreError::from), now)?;
+        let columns = columns(row, has_seals).map_err(|error| ReadError::from(error).into());
+        let read = run_rows::read(row, veil).map_err(StoreError::from);
+        page.audit.take(number, columns, read, now)?;
     }
     Ok(page)
 }

@@ -8,26 +8,29 @@ use semel_core::time::{Steady, Wall};
 use super::reader::ReadError;
 use super::seals;
 use crate::runs::read_run;
+use crate::veil::{Veil, unless_dropped};
 use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, StoreError};
 
-const RUN: &str = "SELECT number, version, fence, record, sum FROM runs \
+const RUN: &str = "SELECT number, namespace, version, fence, record, sum FROM runs \
      WHERE namespace = ?1 AND id = ?2";
 
 pub(super) fn run(
     connection: &Connection,
+    veil: &Veil,
     namespace: &str,
     id: &str,
 ) -> Result<Option<Run>, ReadError> {
     let mut statement = connection.prepare_cached(RUN)?;
     let mut rows = statement.query(params![namespace, id])?;
-    rows.next()?.map(read).transpose()
+    rows.next()?.map(|row| read(row, veil)).transpose()
 }
 
-pub(super) fn read(row: &SqlRow<'_>) -> Result<Run, ReadError> {
-    let record: String = row.get("record")?;
-    let run = read_run(&record, row.get("sum")?, row.get("version")?)?;
+pub(super) fn read(row: &SqlRow<'_>, veil: &Veil) -> Result<Run, ReadError> {
+    let (namespace, record): (String, String) = (row.get("namespace")?, row.get("record")?);
+    let name = (namespace.as_str(), row.get("number")?);
+    let run = read_run(veil, name, &record, row.get("sum")?, row.get("version")?)?;
     // Guards compare the columns; were they not those of the record, they would guard nothing.
-    if run.number != row.get::<_, i64>("number")? || run.fence != row.get::<_, u64>("fence")? {
+    if run.number != name.1 || run.fence != row.get::<_, u64>("fence")? {
         return Err(StoreError::Corrupt("a run's columns differ from its record".into()).into());
     }
     Ok(run)
@@ -43,6 +46,16 @@ pub(super) fn has_run(connection: &Connection, row: &RunRow) -> rusqlite::Result
 
 pub(super) fn has_number(connection: &Connection, number: i64) -> rusqlite::Result<bool> {
     connection.prepare_cached("SELECT 1 FROM runs WHERE number = ?1")?.exists([number])
+}
+
+/// Whose run it is.
+pub(super) fn namespace_of(
+    connection: &Connection,
+    number: i64,
+) -> rusqlite::Result<Option<String>> {
+    let mut statement =
+        connection.prepare_cached("SELECT namespace FROM runs WHERE number = ?1")?;
+    statement.query_row([number], |row| row.get(0)).optional()
 }
 
 pub(super) fn uses_blob(
@@ -136,12 +149,13 @@ pub(super) fn blob(
     Ok(statement.query_row(params![namespace, digest], |row| row.get(0)).optional()?)
 }
 
-const DUE: &str = "SELECT number, wake_at, version, fence, record, sum FROM runs \
+const DUE: &str = "SELECT number, wake_at, namespace, version, fence, record, sum FROM runs \
      INDEXED BY runs_wake WHERE lane = ?1 AND wake_at IS NOT NULL \
      ORDER BY wake_at, number LIMIT ?2";
 
 pub(super) fn due(
     connection: &Connection,
+    veil: &Veil,
     now: Steady,
     lane: &str,
     limit: usize,
@@ -155,21 +169,29 @@ pub(super) fn due(
             due.next = Some(Steady { ms: wake_ms, ..now });
             break;
         }
-        due.runs.push(read(row)?);
+        due.runs.extend(unless_dropped(read(row, veil).map_err(StoreError::from))?);
     }
     Ok(due)
 }
 
-const NEXT_QUEUED: &str = "SELECT number, version, fence, record, sum FROM runs \
+const NEXT_QUEUED: &str = "SELECT number, namespace, version, fence, record, sum FROM runs \
      INDEXED BY runs_queue WHERE queue = ?1 AND queue IS NOT NULL ORDER BY number LIMIT 1";
 
-pub(super) fn next_queued(connection: &Connection, queue: &str) -> Result<Option<Run>, ReadError> {
+pub(super) fn next_queued(
+    connection: &Connection,
+    veil: &Veil,
+    queue: &str,
+) -> Result<Option<Run>, ReadError> {
     let mut statement = connection.prepare_cached(NEXT_QUEUED)?;
     let mut rows = statement.query([queue])?;
-    rows.next()?.map(read).transpose()
+    rows.next()?.map(|row| read(row, veil)).transpose()
 }
 
-pub(super) fn list(connection: &Connection, query: &RunQuery) -> Result<RunPage, ReadError> {
+pub(super) fn list(
+    connection: &Connection,
+    veil: &Veil,
+    query: &RunQuery,
+) -> Result<RunPage, ReadError> {
     let mut statement = connection.prepare_cached(&list_text(query))?;
     let mut rows = statement.query(params![
         query.namespace,
@@ -184,7 +206,7 @@ pub(super) fn list(connection: &Connection, query: &RunQuery) -> Result<RunPage,
             page.next = page.runs.last().map(|run| run.number);
             break;
         }
-        page.runs.push(read(row)?);
+        page.runs.push(read(row, veil)?);
     }
     Ok(page)
 }
@@ -207,7 +229,8 @@ fn list_text(query: &RunQuery) -> String {
     ];
     let asked = asked.map(|(is_asked, given, open)| if is_asked { given } else { open });
     format!(
-        "SELECT number, version, fence, record, sum FROM {from} WHERE number < ?4 {by_state} {} \
+        "SELECT number, namespace, version, fence, record, sum FROM {from} \
+         WHERE number < ?4 {by_state} {} \
          ORDER BY number DESC LIMIT ?5",
         asked.join(" ")
     )
@@ -217,11 +240,12 @@ fn list_text(query: &RunQuery) -> String {
 const OPEN: &str = "AND state <> 'done' AND state <> 'failed' AND state <> 'cancelled' \
      AND state <> 'expired'";
 
-const SWEEPABLE: &str = "SELECT number, version, fence, record, sum FROM runs \
+const SWEEPABLE: &str = "SELECT number, namespace, version, fence, record, sum FROM runs \
      WHERE sweep_at IS NOT NULL AND sweep_at <= ?1 ORDER BY sweep_at, number LIMIT ?2";
 
 pub(super) fn sweepable(
     connection: &Connection,
+    veil: &Veil,
     now: Wall,
     limit: usize,
 ) -> Result<Vec<Run>, ReadError> {
@@ -229,7 +253,7 @@ pub(super) fn sweepable(
     let mut rows = statement.query(params![now.0, sql_limit(limit)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(read(row)?);
+        found.extend(unless_dropped(read(row, veil).map_err(StoreError::from))?);
     }
     Ok(found)
 }

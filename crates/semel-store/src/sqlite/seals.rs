@@ -3,13 +3,14 @@
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
-use semel_core::journal::blob_digest;
 use semel_core::seal::{Seal, Value, seal};
 
 use super::reader::ReadError;
 use super::run_rows::{delivered, sql_limit};
 use super::standing;
 use crate::seals::check;
+use crate::upkeep::is_whole_blob;
+use crate::veil::Veil;
 use crate::{Belonging, PartAudit, StoreError};
 
 /// The format that brought seals.
@@ -153,6 +154,7 @@ const BLOBS: &str = "SELECT namespace, digest, text, EXISTS (SELECT 1 FROM blob_
 /// Large values: each is what its name says, and somebody needs it.
 pub(super) fn blobs(
     connection: &Connection,
+    veil: &Veil,
     after: &(String, String),
     limit: usize,
 ) -> Result<PartAudit<(String, String)>, ReadError> {
@@ -162,7 +164,10 @@ pub(super) fn blobs(
     while let Some(row) = rows.next()? {
         let name: (String, String) = (row.get(0)?, row.get(1)?);
         let text: Result<String, _> = row.get(2);
-        let is_whole = text.is_ok_and(|text| blob_digest(&text) == name.1);
+        let is_whole = match text {
+            Ok(text) => is_whole_blob(veil, &name, &text)?,
+            Err(_) => false,
+        };
         audit.take(name.clone(), crate::upkeep::blob_state(&name, is_whole, row.get(3)?));
     }
     Ok(audit)

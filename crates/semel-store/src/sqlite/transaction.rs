@@ -60,7 +60,8 @@ impl Thread {
         let outcome = self.in_turn(|connection, standing| {
             let (epoch, quarantine) = (standing.epoch, standing.quarantine);
             let ground = Ground { now: shared.now(), epoch, quarantine };
-            let stored = rows::newest(connection, &address)?.map(|row| row.read()).transpose()?;
+            let stored = rows::newest(connection, &address)?;
+            let stored = stored.map(|row| row.read(&shared.veil)).transpose()?;
             let worked = guarded(connection, |connection| work(stored, &ground, connection));
             let effect = match worked {
                 Ok(Some(effect)) if effect.address == address => effect,
@@ -75,7 +76,7 @@ impl Thread {
                     return Ok(((), false));
                 }
             };
-            let row = Row::new(&effect, &ground.now);
+            let row = shared.veil.cover_row(Row::new(&effect, &ground.now))?;
             let mut writes = Writes::prepare(connection)?;
             let is_first = row.version == 1;
             let written = if is_first { writes.insert(&row)? } else { writes.update(&row)? };

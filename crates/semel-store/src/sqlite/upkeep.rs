@@ -8,11 +8,11 @@ use semel_core::time::Wall;
 
 use super::run_audit::{self, BLOBS, Page};
 use super::standing::{self, Closing};
-use super::{Sqlite, cards, rows, seals};
+use super::{Sqlite, cards, rows, seals, tally};
 use crate::upkeep::{blob_problem, chain_problem};
 use crate::{
     Audit, Belonging, Beside, CardAudit, Closed, CommitError, Identity, Lost, PartAudit, Return,
-    RunAudit, StoreError, Upkeep,
+    RunAudit, StoreError, Tally, Upkeep,
 };
 
 /// How many deliveries are read at once.
@@ -28,21 +28,29 @@ impl Upkeep for Sqlite {
         self.format
     }
 
+    async fn tally(&self, most: u32) -> Result<Tally, StoreError> {
+        self.reader.run(move |connection| tally::tally(connection, most)).await
+    }
+
     async fn check_pages(&self) -> Result<Vec<String>, StoreError> {
         self.reader.run(rows::quick_check).await
     }
 
     async fn audit(&self, after: i64, limit: usize) -> Result<Audit, StoreError> {
-        let now = self.shared.now();
-        self.reader.run(move |connection| rows::audit(connection, &now, after, limit)).await
+        let (now, veil) = (self.shared.now(), self.veil());
+        let read =
+            move |connection: &Connection| rows::audit(connection, &veil, &now, after, limit);
+        self.reader.run(read).await
     }
 
     async fn audit_runs(&self, after: i64, limit: usize) -> Result<RunAudit, StoreError> {
-        let now = self.shared.now();
-        let read = move |connection: &Connection| run_audit::page(connection, &now, after, limit);
+        let (now, veil) = (self.shared.now(), self.veil());
+        let read =
+            move |connection: &Connection| run_audit::page(connection, &veil, &now, after, limit);
         let Page { mut audit, names } = self.read_runs(read).await?;
         for (number, namespace, id) in names {
-            let broken = chain_problem(self, number, &namespace, &id).await?;
+            let name = (number, &*namespace, &*id);
+            let broken = chain_problem(self, &self.shared.veil, name).await?;
             let (values, changed) = self.blob_problem(number, &namespace).await?;
             let (deliveries, missing) = self.inbox_problem(number).await?;
             audit.beside.insert(number, Beside { deliveries, values });
@@ -69,7 +77,8 @@ impl Upkeep for Sqlite {
         after: (String, String),
         limit: usize,
     ) -> Result<PartAudit<(String, String)>, StoreError> {
-        self.read_runs(move |connection| seals::blobs(connection, &after, limit)).await
+        let veil = self.veil();
+        self.read_runs(move |connection| seals::blobs(connection, &veil, &after, limit)).await
     }
 
     async fn audit_own(&self) -> Result<PartAudit<i64>, StoreError> {
@@ -97,7 +106,9 @@ impl Upkeep for Sqlite {
         after: Option<(String, String, String)>,
         limit: usize,
     ) -> Result<CardAudit, StoreError> {
-        let read = move |connection: &Connection| cards::audit(connection, after.as_ref(), limit);
+        let veil = self.veil();
+        let read =
+            move |connection: &Connection| cards::audit(connection, &veil, after.as_ref(), limit);
         self.read_since(cards::CARDS_FORMAT, read).await
     }
 
@@ -154,13 +165,12 @@ impl Sqlite {
     ) -> Result<(BTreeSet<String>, Option<String>), StoreError> {
         let (mut after, mut all) = (String::new(), BTreeSet::new());
         loop {
-            let (namespace, from) = (namespace.to_owned(), after.clone());
-            let read = move |connection: &Connection| {
-                run_audit::blobs(connection, number, &namespace, &from)
-            };
+            let (owned, from) = (namespace.to_owned(), after.clone());
+            let read =
+                move |connection: &Connection| run_audit::blobs(connection, number, &owned, &from);
             let found = self.read_runs(read).await?;
             all.extend(found.iter().map(|(digest, _)| digest.clone()));
-            if let Some(problem) = blob_problem(&found) {
+            if let Some(problem) = blob_problem(&self.shared.veil, namespace, &found)? {
                 return Ok((all, Some(problem)));
             }
             match found.into_iter().nth(BLOBS - 1) {

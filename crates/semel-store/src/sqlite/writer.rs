@@ -1,7 +1,7 @@
 //! The one writer of a process. It drains all waiting batches into one transaction, so that many
 //! callers share one sync of the disk.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rusqlite::{Connection, params};
 use semel_core::limits;
@@ -14,7 +14,7 @@ use super::rows::Stored;
 use super::standing::{self, Closing, Standing};
 use super::turnstile::Turnstile;
 use super::{Shared, stop_if_the_disk_failed, store_error, transaction};
-use crate::{Batch, Closed, CommitError, StoreError};
+use crate::{Batch, Closed, CommitError, StoreError, Veil};
 
 type Answer = oneshot::Sender<Result<Applied, StoreError>>;
 
@@ -29,6 +29,7 @@ pub(super) enum Job {
 /// The handle to the writer thread.
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
+    damage: Arc<OnceLock<StoreError>>,
 }
 
 impl Writer {
@@ -40,20 +41,28 @@ impl Writer {
         shared: Arc<Shared>,
     ) -> Result<Writer, StoreError> {
         let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
-        let thread = Thread { connection, turnstile, mark_file, mark, shared, damage: None };
+        let damage = Arc::new(OnceLock::new());
+        let found = damage.clone();
+        let thread = Thread { connection, turnstile, mark_file, mark, shared, damage: found };
         spawn("semel-writer", move || thread.run(inbox))?;
-        Ok(Writer { jobs })
+        Ok(Writer { jobs, damage })
+    }
+
+    /// Why nothing is written any more.
+    pub(super) fn damage(&self) -> Option<StoreError> {
+        let ended = || self.jobs.is_closed().then(gone);
+        self.damage.get().cloned().or_else(ended)
     }
 
     /// Queues a batch and waits until it is durable.
-    pub(super) async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
+    pub(super) async fn commit(&self, batch: Batch, veil: &Veil) -> Result<(), CommitError> {
         let (answer, answered) = oneshot::channel();
         self.send(Job::Commit(batch, answer)).await?;
         // The thread ended without a word: nobody knows whether it had committed.
         match answered.await.map_err(|_| CommitError::Unknown)?? {
             Applied::Written | Applied::Already => Ok(()),
             Applied::Stale(rows) => {
-                let read = |row: Option<Stored>| row.map(|row| row.read()).transpose();
+                let read = |row: Option<Stored>| row.map(|row| row.read(veil)).transpose();
                 let current: Result<_, _> = rows.into_iter().map(read).collect();
                 Err(CommitError::Stale(current?))
             }
@@ -88,7 +97,7 @@ pub(super) struct Thread {
     mark: Mark,
     pub(super) shared: Arc<Shared>,
     /// Once SQLite has found the file damaged: the answer to everything that follows.
-    damage: Option<StoreError>,
+    damage: Arc<OnceLock<StoreError>>,
 }
 
 impl Thread {
@@ -159,7 +168,7 @@ impl Thread {
         &mut self,
         work: impl FnOnce(&mut Connection, &mut Standing) -> Result<(T, bool), ReadError>,
     ) -> Result<T, StoreError> {
-        if let Some(damage) = &self.damage {
+        if let Some(damage) = self.damage.get() {
             return Err(damage.clone());
         }
         let _turn = self.turnstile.enter()?;
@@ -198,17 +207,13 @@ impl Thread {
                 }
                 Ok(value)
             }
-            Err(error) => Err(give_up(&self.connection, &mut self.damage, error)),
+            Err(error) => Err(give_up(&self.connection, &self.damage, error)),
         }
     }
 }
 
 /// Undoes the transaction. On damaged pages nothing is written any more.
-fn give_up(
-    connection: &Connection,
-    damage: &mut Option<StoreError>,
-    error: ReadError,
-) -> StoreError {
+fn give_up(connection: &Connection, damage: &OnceLock<StoreError>, error: ReadError) -> StoreError {
     use rusqlite::ErrorCode::{DatabaseCorrupt, NotADatabase};
     if !connection.is_autocommit() {
         let _ = connection.execute_batch("ROLLBACK");
@@ -217,7 +222,9 @@ fn give_up(
     stop_if_the_disk_failed(&error);
     let is_damaged = matches!(error.sqlite_error_code(), Some(DatabaseCorrupt | NotADatabase));
     let error = store_error(&error);
-    *damage = is_damaged.then(|| error.clone());
+    if is_damaged {
+        let _ = damage.set(error.clone());
+    }
     error
 }
 

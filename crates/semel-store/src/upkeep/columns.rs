@@ -11,6 +11,7 @@ use crate::RunRow;
 use crate::seals::{check, number};
 
 /// The columns of an effect's row that its record must agree with.
+#[derive(Clone)]
 pub(crate) struct EffectColumns {
     pub(crate) namespace: String,
     pub(crate) action: String,
@@ -62,6 +63,10 @@ impl EffectColumns {
 }
 
 impl EffectColumns {
+    pub(super) fn seal_problem(&self) -> Option<String> {
+        (!self.fits_its_seal()).then(|| "it does not match its seal".to_owned())
+    }
+
     fn fits_its_seal(&self) -> bool {
         let Some(found) = &self.seal else { return true };
         let wanted = seal(
@@ -93,6 +98,7 @@ impl EffectColumns {
 }
 
 /// The columns of a run's row that its record must agree with.
+#[derive(Clone)]
 pub(crate) struct RunColumns {
     pub(crate) namespace: String,
     pub(crate) id: String,
@@ -138,7 +144,7 @@ impl RunColumns {
         wrong.or_else(|| self.seal_problem(run.number))
     }
 
-    fn seal_problem(&self, run: i64) -> Option<String> {
+    pub(super) fn seal_problem(&self, run: i64) -> Option<String> {
         let wanted = seal(
             "run",
             &[

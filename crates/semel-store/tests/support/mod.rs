@@ -140,7 +140,7 @@ pub(crate) fn old_store(format: usize) -> Folder {
 }
 
 /// The files that this process holds open.
-fn open_files() -> Vec<PathBuf> {
+pub(crate) fn open_files() -> Vec<PathBuf> {
     let entries = std::fs::read_dir("/proc/self/fd").expect("the open files");
     entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect()
 }

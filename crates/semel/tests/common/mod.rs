@@ -1,43 +1,13 @@
 //! What the tests of the SDK share: a ledger in a real file, and a count of what happened outside.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use semel::{Code, Error, Failure, Retry, Semel};
 use semel_core::effect::State;
-use semel_core::record::Effect;
 use semel_core::wire::{EffectView, effect_view};
-use semel_store::Access;
-use semel_store::sqlite::Sqlite;
-use semel_store::{Clock, Store};
 
-/// A file that outlives the processes that open it.
-pub(crate) struct Ledger {
-    folder: tempfile::TempDir,
-}
-
-impl Ledger {
-    pub(crate) fn new() -> Ledger {
-        Ledger { folder: tempfile::tempdir().expect("a folder") }
-    }
-
-    pub(crate) fn path(&self) -> PathBuf {
-        self.folder.path().join("semel.db")
-    }
-
-    /// Opens it as one more process would.
-    pub(crate) async fn open(&self) -> Semel {
-        Semel::open(&format!("sqlite:{}", self.path().display())).await.expect("a ledger")
-    }
-
-    /// What a stranger reads in the file.
-    pub(crate) async fn read(&self, semel: &Semel, action: &str, key: &str) -> Option<Effect> {
-        let store = Sqlite::open(&self.path(), Access::ReadOnly, Clock::Real).expect("a reader");
-        let found = semel.find(action, key).await.expect("found or not")?;
-        store.load(&found.address).await.expect("read")
-    }
-}
+pub(crate) use crate::ledger::Ledger;
 
 pub(crate) async fn state(semel: &Semel, action: &str, key: &str) -> State {
     let effect = semel.find(action, key).await.expect("read").expect("it exists");

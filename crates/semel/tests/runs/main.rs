@@ -8,6 +8,7 @@ mod doubts;
 mod entities;
 mod failing;
 mod limits;
+mod place;
 mod proofs;
 mod releases;
 mod replay;

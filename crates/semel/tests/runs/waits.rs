@@ -1,5 +1,6 @@
 //! Signals, timers, cancels and deadlines.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use semel::{Code, Context, RunState};
@@ -97,14 +98,15 @@ async fn a_deadline_ends_a_run_that_waits_for_longer() {
 async fn bug_vercel_2848_a_storm_of_wakes_during_a_step_runs_it_once() {
     let (place, ran) = (Place::new(), Count::default());
     let semel = place.open().await;
-    let count = ran.clone();
+    let (count, is_over) = (ran.clone(), Arc::new(tokio::sync::Notify::new()));
+    let over = is_over.clone();
     let busy = move |ctx: Context, ()| {
-        let count = count.clone();
+        let (count, over) = (count.clone(), over.clone());
         async move {
             let step = ctx.step("busy", move || {
-                let number = count.up();
+                let (number, over) = (count.up(), over.clone());
                 async move {
-                    tokio::time::sleep(Duration::from_millis(300)).await;
+                    over.notified().await;
                     Ok(number)
                 }
             });
@@ -123,6 +125,7 @@ async fn bug_vercel_2848_a_storm_of_wakes_during_a_step_runs_it_once() {
         run.signal("s", &format!("d-{number}"), &number).await.unwrap();
         run.signal("s", &format!("d-{number}"), &number).await.unwrap();
     }
+    is_over.notify_one();
     assert_eq!(run.result::<(u32, u32)>().await.unwrap(), (1, 50));
     assert_eq!(ran.get(), 1);
 }

@@ -2,14 +2,18 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/ledger.rs"]
+mod ledger;
 
 mod builder;
 mod classify;
 mod concurrency;
+mod dead;
 mod handler;
 #[cfg(feature = "reqwest")]
 mod http;
 mod keys;
+mod namespaces;
 mod observe;
 mod outcome;
 mod receipts;

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use indicatif::ProgressBar;
+use semel_core::audit;
 use semel_core::code::Code;
 use semel_core::entity::{self, Entity};
 use semel_core::gate::{self, Gate};
@@ -28,6 +29,10 @@ pub(super) async fn check_all(
         let page = store.audit_cards(after, limits::PAGE_ROWS_MAX).await?;
         for problem in page.problems {
             verified.find("I9", None, problem);
+        }
+        verified.dropped += page.dropped.len() as u64;
+        for (namespace, _) in page.dropped.iter().filter(|(_, kind)| kind == audit::CARD) {
+            verified.deeds.lose(namespace);
         }
         for card in page.cards {
             progress.inc(1);

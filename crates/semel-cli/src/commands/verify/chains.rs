@@ -62,6 +62,13 @@ impl Deeds {
         }
     }
 
+    /// The earlier entries of a namespace cannot be read any more: nobody can say what they were.
+    pub(super) fn lose(&mut self, namespace: &str) {
+        if let Some(chain) = self.namespaces.get_mut(namespace) {
+            chain.wanted = None;
+        }
+    }
+
     /// Whether each chain began where it must.
     pub(super) fn beginnings(&self) -> Vec<String> {
         let broken = self.namespaces.iter().filter(|(namespace, chain)| {

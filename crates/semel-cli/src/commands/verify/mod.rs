@@ -52,6 +52,8 @@ struct Verified {
     compared: u64,
     deeds: Deeds,
     untold: Vec<Untold>,
+    /// Effects, runs and cards whose key was dropped: only counts, seals and chains can be judged.
+    dropped: u64,
     /// Generations of keys that were done again: which exist, and how far their fences went.
     generations: BTreeMap<Address, Generations>,
 }
@@ -120,6 +122,7 @@ async fn check_all(store: &dyn Upkeep, progress: &ProgressBar) -> Result<Verifie
     loop {
         let page = store.audit(after, limits::PAGE_ROWS_MAX).await?;
         let now = store.ground().now;
+        verified.dropped += page.dropped;
         for problem in page.problems {
             verified.find("I9", None, problem);
         }
@@ -226,6 +229,9 @@ fn wrong_generations(generations: &Generations) -> Vec<&'static str> {
     wrong
 }
 
+const DROPPED_ONE: &str = "row whose key was dropped: its seal and its place were checked";
+const DROPPED_MANY: &str = "rows whose key was dropped: seals, counts and chains were checked";
+
 fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
     let Verified { states, findings, effects, run_states, runs, cards, .. } = verified;
     let others = [
@@ -235,6 +241,7 @@ fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
         (verified.intents, "intent in the outbox", "intents in the outbox"),
         (verified.deeds.count, "audit entry", "audit entries"),
         (verified.compared, "line of the head", "lines of the head"),
+        (verified.dropped, DROPPED_ONE, DROPPED_MANY),
     ];
     if printer.wants_json() {
         printer.json(&json!({
@@ -248,6 +255,7 @@ fn report(verified: &Verified, printer: &Printer) -> Result<(), Failed> {
             "outbox": verified.intents,
             "audit_entries": verified.deeds.count,
             "head_lines": verified.compared,
+            "key_dropped": verified.dropped,
             "violations": findings,
         }))?;
     } else {

@@ -24,6 +24,7 @@ pub(super) async fn check_all(
     let mut after = i64::MIN;
     loop {
         let page = store.audit_runs(after, limits::PAGE_ROWS_MAX).await?;
+        verified.dropped += page.dropped;
         for problem in page.problems {
             verified.find_run("I11", None, problem);
         }

@@ -1,6 +1,7 @@
-//! The server's clock, as far as a process can know it.
+//! The clock of a server, as far as a process can know it: that of a Postgres, or of a Semel that
+//! is reached over HTTP.
 //!
-//! Leases of many machines are judged by one clock: the server's. Each commit brings a reading of
+//! Leases of many machines are judged by one clock: the server's. Each answer brings a reading of
 //! it. Between two readings a process goes on by its own steady clock, which counts suspend. A
 //! reading is always a little old when it arrives, so what is taken for the server's time is never
 //! ahead of it: a lease is never ended early. How far it may be behind is bounded by how long the
@@ -15,7 +16,7 @@ const ANSWER_MS_MAX: i64 = 1_000;
 /// Readings older than two of these are forgotten: two good clocks drift by milliseconds in it.
 const WINDOW_MS: i64 = 30_000;
 
-pub(super) struct ServerTime {
+pub(crate) struct ServerTime {
     clock: Clock,
     offsets: Mutex<Offsets>,
 }
@@ -31,22 +32,22 @@ struct Offsets {
 }
 
 impl ServerTime {
-    pub(super) fn new(clock: Clock) -> ServerTime {
+    pub(crate) fn new(clock: Clock) -> ServerTime {
         ServerTime { clock, offsets: Mutex::default() }
     }
 
-    pub(super) fn clock(&self) -> &Clock {
+    pub(crate) fn clock(&self) -> &Clock {
         &self.clock
     }
 
     /// Our own steady clock: what a question and its answer are timed by.
-    pub(super) fn local_ms(&self) -> i64 {
+    pub(crate) fn local_ms(&self) -> i64 {
         self.clock.read().boot_ms
     }
 
     /// Takes a reading of the server's clock that was asked for at `asked_ms`. Returns whether the
     /// answer was quick enough to be of use.
-    pub(super) fn learn(&self, server_ms: i64, asked_ms: i64) -> bool {
+    pub(crate) fn learn(&self, server_ms: i64, asked_ms: i64) -> bool {
         let now = self.local_ms();
         if now - asked_ms > ANSWER_MS_MAX {
             return false;
@@ -56,27 +57,30 @@ impl ServerTime {
     }
 
     /// Whether the last reading is so old that the two clocks may have parted since.
-    pub(super) fn is_old(&self) -> bool {
+    pub(crate) fn is_old(&self) -> bool {
         let offsets = *self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
         self.local_ms() - offsets.since >= WINDOW_MS
     }
 
     /// The next reading replaces all before it: there is another server now. Until it comes the
     /// time goes on, since somebody may ask at any moment.
-    pub(super) fn forget(&self) {
+    pub(crate) fn forget(&self) {
         self.offsets.lock().unwrap_or_else(PoisonError::into_inner).is_over = true;
     }
 
-    /// The server's wall time.
-    pub(super) fn wall_ms(&self) -> i64 {
+    /// The server's wall time, where that is the clock that was read.
+    pub(crate) fn wall_ms(&self) -> i64 {
         match &self.clock {
             Clock::Manual(_) => self.clock.read().wall_ms,
-            Clock::Real | Clock::Ahead(_) => {
-                let offsets = *self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
-                let best = offsets.newest.max(offsets.before);
-                self.local_ms() + best.expect("a store that is open has read the server's clock")
-            }
+            Clock::Real | Clock::Ahead(_) => self.server_ms(),
         }
+    }
+
+    /// What the server's clock shows by now, at the least.
+    pub(crate) fn server_ms(&self) -> i64 {
+        let offsets = *self.offsets.lock().unwrap_or_else(PoisonError::into_inner);
+        let best = offsets.newest.max(offsets.before);
+        self.local_ms() + best.expect("a store that is open has read the server's clock")
     }
 }
 

@@ -1,0 +1,130 @@
+//! Twenty secrets through every door there is: none of them lies anywhere afterwards (I23).
+
+use std::fs;
+use std::path::Path;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE};
+use semel::{Context, Error, Failure, Retry, Semel};
+use semel_core::redact::Redactor;
+use semel_core::run::State;
+use semel_store::Veil;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+use crate::common::{Ended, World, run, semel, until};
+use crate::is_open_here;
+
+/// Values of every shape, each with signs that someone escapes.
+fn canaries() -> Vec<(String, String)> {
+    let shapes = ["sk_live_", "p\"a/ss\\", "grüße-€ ", "xoxb-1-", "-----KEY-----\n"];
+    (0..20).map(|n| (format!("CANARY_{n}"), format!("{}{n:02}zqj{n}", shapes[n % 5]))).collect()
+}
+
+fn value(number: usize) -> String {
+    canaries()[number].1.clone()
+}
+
+/// A step that tells one secret, an effect that gets and tells others, a signal, and an error.
+async fn leaky(ctx: Context, input: Value) -> Result<Value, Error> {
+    let told = ctx.step("tell", || async { Ok(json!({ "told": value(1) })) }).await?;
+    let large = "x".repeat(300_000) + &value(2);
+    ctx.step("large", move || async move { Ok(large) }).await?;
+    let effect = ctx.effect("send").key(["1"]).input(&json!({ "header": value(3) }));
+    let receipt: Value = effect
+        .retry(Retry::NONE)
+        .call(|_| async { Ok::<_, Failure>(json!({ "basic": STANDARD.encode(value(4)) })) })
+        .await?;
+    let signal: Value = ctx.wait_for_signal("go").await?;
+    let seen = json!([input, told, receipt, signal]);
+    assert_eq!(ctx.step("seen", move || async move { Ok(seen.clone()) }).await?[0], input);
+    ctx.step("fail", || async { Err::<(), _>(Failure::unknown(format!("no: {}", value(5)))) })
+        .retry(Retry::NONE)
+        .await?;
+    Ok(Value::Null)
+}
+
+/// The process works the run until it stands still on its error.
+fn work(store: &Path, veil: Veil) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let url = format!("sqlite:{}", store.display());
+        let semel = Semel::open_veiled(&url, veil).await.expect("a store");
+        semel.worker().workflow("leaky", leaky).start().expect("it is offered");
+        let handle = semel.start("leaky").key(["1"]).input(&json!({ "password": value(0) }));
+        let handle = handle.run().await.expect("a run");
+        semel.run(handle.id()).signal("go", &json!({ "code": value(6) })).await.expect("sent");
+        let error = semel.effect("refused").key(["2"]).input(&json!(value(7))).retry(Retry::NONE);
+        let refused = Failure::refused(format!("url ?key={}", URL_SAFE.encode(value(8))));
+        let error: Result<Value, Error> =
+            error.call(move |_| std::future::ready(Err(refused.clone()))).await;
+        error.expect_err("refused");
+        while handle.state().await.expect("a state") != State::Paused {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    drop(runtime);
+    until("the store is closed", || (!is_open_here(store)).then_some(()));
+}
+
+/// A command with all canaries declared, that logs all it can.
+fn declared(world: &World, words: &[&str]) -> Ended {
+    let names = canaries();
+    let all: Vec<String> = names.iter().map(|(name, _)| format!("env:{name}")).collect();
+    let store = format!("sqlite:{}", world.store().display());
+    let mut command = semel();
+    command.envs(names).env("SEMEL_SECRETS", all.join(",")).env("RUST_LOG", "trace");
+    run(command.args(["--store", &store]).args(words))
+}
+
+#[test]
+fn sec_32_twenty_canaries_leave_no_trace_in_store_log_backup_and_errors() {
+    let world = World::new();
+    let veil = Veil::new(None, Redactor::new(canaries()).expect("twenty secrets"));
+    work(&world.store(), veil);
+    let mut said = Vec::new();
+    for (number, (_, value)) in canaries().into_iter().enumerate().skip(9) {
+        let input = json!({ "in": [value, STANDARD.encode(&value)], "url": format!("?a={value}") });
+        let key = format!("k{number}");
+        let words = ["runs", "start", "other", "--key", &key, "--input", &input.to_string()];
+        said.push(declared(&world, &words).expect(0));
+        let words = ["runs", "start", "other", "--key", &format!("x{value}"), "--input", "1"];
+        let refused = declared(&world, &words);
+        assert_ne!(refused.code, Some(0), "a key cannot be redacted: {refused:?}");
+        said.push(refused);
+    }
+    said.push(declared(&world, &["runs", "show", "leaky/1", "--json"]).expect(0));
+    said.push(declared(&world, &["effects", "show", "send/1", "--json"]).expect(0));
+    let backup = world.dir.path().join("all.semel");
+    said.push(declared(&world, &["backup", backup.to_str().expect("a path")]).expect(0));
+    said.push(declared(&world, &["verify"]).expect(0));
+
+    let mut all = Vec::new();
+    let mut folders = vec![world.dir.path().to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).expect("a folder").flatten() {
+            match entry.path().is_dir() {
+                true => folders.push(entry.path()),
+                false => all.extend(fs::read(entry.path()).expect("a file")),
+            }
+        }
+    }
+    for ended in said {
+        all.extend(ended.stdout.into_bytes());
+        all.extend(ended.stderr.into_bytes());
+    }
+    let all = String::from_utf8_lossy(&all);
+    for (name, value) in canaries() {
+        let json = serde_json::to_string(&value).expect("JSON");
+        let url: String = value.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        let url = &url[url.len() - 9..];
+        for form in [&value, json.trim_matches('"'), &STANDARD.encode(&value), url] {
+            assert!(!all.contains(form), "{name} as {form}");
+        }
+        let tail = &value[value.len() - 6..];
+        assert!(!all.contains(tail), "{name}: a part of it");
+    }
+    for number in [0, 1, 3, 4, 6, 7, 9, 19] {
+        assert!(all.contains(&format!("[redacted:CANARY_{number}]")), "CANARY_{number} came by");
+    }
+}

@@ -1,0 +1,130 @@
+//! Roles, tokens, methods, binds.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use semel_core::access::{Permission, Role};
+use semel_server::{Limits, Server, Settings};
+use serde_json::json;
+
+use crate::door::{on_both, on_file, send};
+use crate::sweep::operations;
+
+#[tokio::test]
+async fn sec_6_every_role_meets_every_route_with_the_verdict_of_the_table() {
+    on_file(Limits::default(), async |door| {
+        let mut verdicts = 0;
+        for role in Role::ALL {
+            let asked = door.to("acme", role).await;
+            for operation in operations() {
+                let Some(permission) = &operation.permission else { continue };
+                let permission = Permission::ALL.into_iter().find(|one| one.as_str() == permission);
+                let may = role.may(permission.expect("a permission that there is"));
+                let path = operation.path.replace(['{', '}'], "");
+                let request = asked.request(&operation.method, &path);
+                let request = request.timeout(Duration::from_secs(20)).json(&json!({}));
+                let answer = send(request).await;
+                let (method, role) = (&operation.method, role.as_str());
+                assert_ne!(answer.status, 401, "{role} {method} {path}");
+                assert_eq!(answer.status != 403, may, "{role} {method} {path}: {}", answer.text);
+                verdicts += 1;
+            }
+        }
+        assert!(verdicts > 150, "{verdicts}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sec_7_every_route_but_a_few_asks_for_a_permission() {
+    let open: Vec<_> = operations().into_iter().filter(|one| one.permission.is_none()).collect();
+    let open: Vec<_> = open.iter().map(|one| one.path.as_str()).collect();
+    let known = [
+        "/approve/{token}",
+        "/console",
+        "/console/",
+        "/docs",
+        "/errors/{code}",
+        "/healthz",
+        "/hooks/{namespace}/{trigger}",
+        "/hooks/{trigger}",
+        "/openapi.json",
+        "/readyz",
+        "/metrics",
+        "/v1/callbacks/{token}",
+    ];
+    for path in open {
+        let is_page = path.starts_with("/console");
+        assert!(is_page || known.contains(&path), "{path} asks for no permission");
+    }
+}
+
+#[tokio::test]
+async fn sec_8_a_method_that_is_not_declared_gets_one_constant_answer() {
+    on_file(Limits::default(), async |door| {
+        let mut seen = Vec::new();
+        for (method, path) in [
+            ("DELETE", "/v1/effects"),
+            ("PATCH", "/v1/runs"),
+            ("PUT", "/v1/effects/begin"),
+            ("TRACE", "/v1/gate"),
+        ] {
+            let answer = send(door.request(method, path)).await.refused(405, "method_not_allowed");
+            let (status, body, _) = answer.comparable();
+            seen.push((status, body));
+        }
+        seen.dedup();
+        assert_eq!(seen.len(), 1);
+        door.get("/v1/unknown").await.refused(404, "not_found");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sec_11_a_revoked_token_is_refused_within_a_second() {
+    on_both(async |door| {
+        let admin = door.to("acme", Role::Admin).await;
+        let made = json!({ "label": "ci", "role": "worker", "expires_in": "90d" });
+        let made = admin.post("/v1/tokens", &made).await.is(201).json();
+        let worker = door.with(made["token"].as_str().unwrap());
+        worker.get("/v1/runs").await.is(200);
+        let revoke = format!("/v1/tokens/{}/revoke", made["id"].as_str().unwrap());
+        send(admin.request("POST", &revoke)).await.is(200);
+        tokio::time::sleep(Duration::from_millis(900)).await;
+        worker.get("/v1/runs").await.refused(401, "unauthenticated");
+        let audit = admin.get("/v1/audit").await.is(200).json();
+        let verbs: Vec<_> =
+            audit["items"].as_array().unwrap().iter().map(|one| &one["verb"]).collect();
+        assert_eq!(verbs[..2], ["revoke_token", "create_token"]);
+        assert!(!audit.to_string().contains(made["token"].as_str().unwrap()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sec_12_only_an_admin_makes_tokens_and_only_of_its_own_namespace() {
+    on_file(Limits::default(), async |door| {
+        let operator = door.to("acme", Role::Operator).await;
+        let ask = json!({ "label": "x", "role": "admin" });
+        operator.post("/v1/tokens", &ask).await.refused(403, "forbidden");
+        let admin = door.to("acme", Role::Admin).await;
+        let wide = json!({ "label": "x", "role": "admin", "namespace": "bolt" });
+        admin.post("/v1/tokens", &wide).await.refused(400, "request_invalid");
+        let made = admin.post("/v1/tokens", &ask).await.is(201).json();
+        assert!(made["token"].as_str().unwrap().starts_with("semel_acme."));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sec_13_anything_but_the_loopback_needs_a_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("semel.db").display());
+    let listen: SocketAddr = "0.0.0.0:0".parse().unwrap();
+    let refused = Server::bind(Settings::new(&store, listen)).await.err().unwrap().to_string();
+    assert!(refused.contains("semel tokens create") && refused.contains("tls"), "{refused}");
+    let door = crate::door::Door::on(&store, Limits::default()).await;
+    door.token("acme", Role::Admin).await;
+    let server = Server::bind(Settings::new(&store, listen)).await.unwrap();
+    assert!(server.address().is_ok());
+}

@@ -1,0 +1,13 @@
+//! The API over real sockets, on SQLite and on Postgres.
+
+mod access;
+mod concurrency;
+mod door;
+mod effects;
+mod fingerprints;
+mod gate;
+mod keys;
+mod limits;
+mod runs;
+mod sweep;
+mod tenancy;

@@ -1,0 +1,14 @@
+//! The ledger of a server, over a real socket: the store's own laws, the SDK's own tests, answers
+//! that are lost, and what a token does not reach.
+
+mod common;
+mod conformance;
+mod kill;
+mod ledger;
+mod lost;
+mod place;
+mod reach;
+mod refused;
+mod runs;
+mod sdk;
+mod served;

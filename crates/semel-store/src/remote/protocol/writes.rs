@@ -1,0 +1,321 @@
+//! Writes, in both directions.
+
+use std::borrow::Cow;
+
+use semel_core::effect::State;
+use semel_core::limits;
+use semel_core::record;
+use semel_core::run;
+use semel_core::time::{Steady, Wall};
+use serde::{Deserialize, Serialize};
+
+use super::shapes::{AddressShape, CardShape, DeliveryShape, LinkShape};
+use crate::{Append, Batch, Row, RunRow, Write, checksum};
+
+/// Why a write that came over the wire is none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Malformed(pub String);
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// One guarded write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WriteShape<'a> {
+    InEpoch(u64),
+    Insert(RowShape<'a>),
+    Update(RowShape<'a>),
+    Remove {
+        address: AddressShape<'a>,
+        generation: u32,
+        version: u64,
+    },
+    StartRun(RunRowShape<'a>),
+    UpdateRun(RunRowShape<'a>),
+    DropRun {
+        namespace: Cow<'a, str>,
+        id: Cow<'a, str>,
+        number: i64,
+        version: u64,
+        row: Option<RunRowShape<'a>>,
+    },
+    Append {
+        run: i64,
+        seq: u64,
+        after: LinkShape,
+        link: LinkShape,
+        text: Cow<'a, str>,
+    },
+    Holds {
+        run: i64,
+        fence: u64,
+        seq: u64,
+        link: LinkShape,
+    },
+    Deliver(DeliveryShape<'a>),
+    Consume {
+        run: i64,
+        identity: Cow<'a, str>,
+    },
+    Touch {
+        namespace: Cow<'a, str>,
+        id: Cow<'a, str>,
+        at: Steady,
+    },
+    Blob {
+        namespace: Cow<'a, str>,
+        digest: Cow<'a, str>,
+        text: Cow<'a, str>,
+        run: i64,
+    },
+    Card(CardShape<'a>),
+    DropCard {
+        namespace: Cow<'a, str>,
+        kind: Cow<'a, str>,
+        name: Cow<'a, str>,
+        version: u64,
+    },
+}
+
+/// An effect's row: its record, and the columns that the record alone does not tell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RowShape<'a> {
+    pub record: Cow<'a, str>,
+    pub state: Cow<'a, str>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due: Option<Steady>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sweep_at: Option<Wall>,
+    pub alarmed: bool,
+    pub held: bool,
+}
+
+/// A run's row: its record, its version, and when it is due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRowShape<'a> {
+    pub record: Cow<'a, str>,
+    pub version: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wake_at: Option<Steady>,
+}
+
+impl<'a> From<&'a Row> for RowShape<'a> {
+    fn from(row: &'a Row) -> RowShape<'a> {
+        RowShape {
+            record: (&row.record).into(),
+            state: row.state.as_str().into(),
+            due: row.due,
+            sweep_at: row.sweep_at,
+            alarmed: row.alarmed,
+            held: row.held,
+        }
+    }
+}
+
+impl RowShape<'_> {
+    fn read(self) -> Result<Row, Malformed> {
+        let malformed = |error: String| Malformed(format!("an effect cannot be read: {error}"));
+        let effect = record::decode(&self.record).map_err(malformed)?;
+        let state = State::ALL.into_iter().find(|state| state.as_str() == self.state);
+        Ok(Row {
+            generation: effect.generation,
+            version: number(effect.version)?,
+            state: state.ok_or_else(|| Malformed(format!("`{}` is no state", self.state)))?,
+            workflow: effect.workflow,
+            created: effect.created,
+            due: self.due,
+            sweep_at: self.sweep_at,
+            alarmed: self.alarmed,
+            held: self.held,
+            sum: checksum(&self.record),
+            record: self.record.into_owned(),
+            address: effect.address,
+        })
+    }
+}
+
+impl<'a> From<&'a RunRow> for RunRowShape<'a> {
+    fn from(row: &'a RunRow) -> RunRowShape<'a> {
+        RunRowShape { record: (&row.record).into(), version: row.version, wake_at: row.wake_at }
+    }
+}
+
+impl RunRowShape<'_> {
+    fn read(self) -> Result<RunRow, Malformed> {
+        let malformed = |error: String| Malformed(format!("a run cannot be read: {error}"));
+        let run = run::decode(&self.record, number(self.version)?).map_err(malformed)?;
+        let (state, waits_on) = (run.state(), run.waits_on());
+        // The tables hold it as a law; broken there, it would fail everybody's commit.
+        if !state.is_final() && self.wake_at.is_none() && waits_on.is_none() {
+            return Err(Malformed("a run that is due at no time waits for nothing".into()));
+        }
+        Ok(RunRow {
+            number: run.number,
+            version: self.version,
+            lane: run.lane(),
+            state,
+            parked: run.is_parked(),
+            fence: number(run.fence)?,
+            created: run.created,
+            wake_at: self.wake_at,
+            waits_on,
+            queue: run.queue(),
+            sweep_at: run.sweep_at(),
+            sum: checksum(&self.record),
+            record: self.record.into_owned(),
+            namespace: run.namespace,
+            id: run.id,
+            workflow: run.workflow,
+            key: run.key,
+        })
+    }
+}
+
+/// A count that every database can hold: one it cannot would fail everybody's commit.
+fn number(count: u64) -> Result<u64, Malformed> {
+    let is_held = i64::try_from(count).is_ok();
+    is_held.then_some(count).ok_or_else(|| Malformed(format!("{count} is too large")))
+}
+
+impl<'a> From<&'a Write> for WriteShape<'a> {
+    fn from(write: &'a Write) -> WriteShape<'a> {
+        match write {
+            Write::InEpoch(epoch) => WriteShape::InEpoch(*epoch),
+            Write::Insert(row) => WriteShape::Insert(row.into()),
+            Write::Update(row) => WriteShape::Update(row.into()),
+            Write::Remove { address, generation, version } => WriteShape::Remove {
+                address: address.into(),
+                generation: *generation,
+                version: *version,
+            },
+            Write::StartRun(row) => WriteShape::StartRun(row.into()),
+            Write::UpdateRun(row) => WriteShape::UpdateRun(row.into()),
+            Write::DropRun { namespace, id, number, version, row } => WriteShape::DropRun {
+                namespace: namespace.into(),
+                id: id.into(),
+                number: *number,
+                version: *version,
+                row: row.as_ref().map(RunRowShape::from),
+            },
+            Write::Append(Append { run, seq, after, link, text }) => WriteShape::Append {
+                run: *run,
+                seq: *seq,
+                after: LinkShape(*after),
+                link: LinkShape(*link),
+                text: text.into(),
+            },
+            Write::Holds { run, fence, seq, link } => {
+                WriteShape::Holds { run: *run, fence: *fence, seq: *seq, link: LinkShape(*link) }
+            }
+            Write::Deliver(delivery) => WriteShape::Deliver(delivery.into()),
+            Write::Consume { run, identity } => {
+                WriteShape::Consume { run: *run, identity: identity.into() }
+            }
+            Write::Touch { namespace, id, at } => {
+                WriteShape::Touch { namespace: namespace.into(), id: id.into(), at: *at }
+            }
+            Write::Blob { namespace, digest, text, run } => WriteShape::Blob {
+                namespace: namespace.into(),
+                digest: digest.into(),
+                text: text.into(),
+                run: *run,
+            },
+            Write::Card(card) => WriteShape::Card(card.into()),
+            Write::DropCard { namespace, kind, name, version } => WriteShape::DropCard {
+                namespace: namespace.into(),
+                kind: kind.into(),
+                name: name.into(),
+                version: *version,
+            },
+        }
+    }
+}
+
+impl WriteShape<'_> {
+    /// The write, if it is one that a store may be handed.
+    pub fn read(self) -> Result<Write, Malformed> {
+        Ok(match self {
+            WriteShape::InEpoch(epoch) => Write::InEpoch(number(epoch)?),
+            WriteShape::Insert(row) => Write::Insert(row.read()?),
+            WriteShape::Update(row) => Write::Update(row.read()?),
+            WriteShape::Remove { address, generation, version } => {
+                Write::Remove { address: address.read()?, generation, version: number(version)? }
+            }
+            WriteShape::StartRun(row) => Write::StartRun(row.read()?),
+            WriteShape::UpdateRun(row) => Write::UpdateRun(row.read()?),
+            WriteShape::DropRun { namespace, id, number: run, version, row } => {
+                read_drop((namespace, id, run), version, row)?
+            }
+            WriteShape::Append { run, seq, after, link, text } => Write::Append(Append {
+                run,
+                seq: number(seq)?,
+                after: after.0,
+                link: link.0,
+                text: text.into_owned(),
+            }),
+            WriteShape::Holds { run, fence, seq, link } => {
+                Write::Holds { run, fence: number(fence)?, seq: number(seq)?, link: link.0 }
+            }
+            WriteShape::Deliver(delivery) => Write::Deliver(delivery.into()),
+            WriteShape::Consume { run, identity } => {
+                Write::Consume { run, identity: identity.into_owned() }
+            }
+            WriteShape::Touch { namespace, id, at } => {
+                Write::Touch { namespace: namespace.into_owned(), id: id.into_owned(), at }
+            }
+            WriteShape::Blob { namespace, digest, text, run } => Write::Blob {
+                namespace: namespace.into_owned(),
+                digest: digest.into_owned(),
+                text: text.into_owned(),
+                run,
+            },
+            WriteShape::Card(card) => {
+                number(card.version)?;
+                Write::Card(card.into())
+            }
+            WriteShape::DropCard { namespace, kind, name, version } => Write::DropCard {
+                namespace: namespace.into_owned(),
+                kind: kind.into_owned(),
+                name: name.into_owned(),
+                version: number(version)?,
+            },
+        })
+    }
+
+    /// A whole batch as it travels.
+    pub fn encode(batch: &Batch) -> String {
+        let shapes: Vec<WriteShape<'_>> = batch.writes.iter().map(WriteShape::from).collect();
+        serde_json::to_string(&shapes).expect("writes are plain data")
+    }
+
+    /// Reads a whole batch, which has at most as many writes as an engine ever makes at once.
+    pub fn decode(text: &str) -> Result<Batch, Malformed> {
+        let malformed = |error: serde_json::Error| Malformed(format!("no batch: {error}"));
+        let shapes: Vec<WriteShape<'_>> = serde_json::from_str(text).map_err(malformed)?;
+        if shapes.len() > limits::BATCH_WRITES_MAX {
+            let max = limits::BATCH_WRITES_MAX;
+            return Err(Malformed(format!("a batch has at most {max} writes")));
+        }
+        let writes = shapes.into_iter().map(WriteShape::read).collect::<Result<Vec<_>, _>>()?;
+        Ok(Batch { writes: writes.into() })
+    }
+}
+
+/// A tombstone is that of the run that is dropped, and of no other.
+fn read_drop(
+    (namespace, id, run): (Cow<'_, str>, Cow<'_, str>, i64),
+    version: u64,
+    row: Option<RunRowShape<'_>>,
+) -> Result<Write, Malformed> {
+    let row = row.map(RunRowShape::read).transpose()?;
+    let is_its = |row: &RunRow| row.namespace == namespace && row.id == id && row.number == run;
+    if row.as_ref().is_some_and(|row| !is_its(row)) {
+        return Err(Malformed("the tombstone is another run's".into()));
+    }
+    let (namespace, id) = (namespace.into_owned(), id.into_owned());
+    Ok(Write::DropRun { namespace, id, number: run, version: number(version)?, row })
+}
