@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 
-use super::python::{interpreter, look_for_semel};
+use super::python::{by_files, interpreter, look_for_semel};
 use super::serve::{failed, settings, stopped};
 use crate::args;
 use crate::config::Config;
@@ -64,6 +64,7 @@ pub(crate) async fn run(
     let mut desk = Desk {
         python,
         line: line(&options.app, config),
+        environment: by_files(config),
         seen: stamps(&folder),
         folder,
         worker: None,
@@ -114,6 +115,8 @@ type Stamps = BTreeMap<PathBuf, (SystemTime, u64)>;
 struct Desk<'a> {
     python: OsString,
     line: Vec<OsString>,
+    /// What the settings say of keys and secrets.
+    environment: Vec<(String, String)>,
     folder: PathBuf,
     seen: Stamps,
     worker: Option<(Child, Instant)>,
@@ -183,7 +186,11 @@ impl Desk<'_> {
     fn start(&mut self) {
         self.start_at = None;
         let mut command = Command::new(&self.python);
-        command.args(&self.line).stdin(Stdio::null()).kill_on_drop(true);
+        command
+            .args(&self.line)
+            .envs(self.environment.iter().cloned())
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
         match command.spawn() {
             Ok(child) => self.worker = Some((child, Instant::now())),
             Err(error) => self.again_later(&format!("it cannot be started: {error}")),

@@ -39,7 +39,7 @@ impl Named {
 }
 
 /// What Python must hear of: the key file also when this very line names it, and all secrets.
-fn by_files(config: &Config) -> Vec<(String, String)> {
+pub(crate) fn by_files(config: &Config) -> Vec<(String, String)> {
     let mut said = config.by_files(&["store", "namespace"]);
     let key_file = config.set.encryption.key_file.iter();
     let key_file = key_file.map(|path| path.to_string_lossy().into_owned());
