@@ -19,7 +19,7 @@ pub(crate) use runs::{
     Signals,
 };
 pub(crate) use schedules::{ScheduleLs, SchedulePause, SchedulePut, ScheduleShow, Schedules};
-pub(crate) use server::{Serve, TokenCreate, Tokens};
+pub(crate) use server::{Dev, Serve, TokenCreate, Tokens};
 pub(crate) use spec::{Lint, Spec, Suspects};
 pub(crate) use triggers::{
     TriggerDeliveries, TriggerLs, TriggerPut, TriggerRemove, TriggerTest, Triggers,
@@ -91,6 +91,8 @@ pub(crate) enum Command {
     Check(Check),
     /// Serve the HTTP API: for other languages, webhooks, reviewers and remote workers
     Serve(Serve),
+    /// Develop: the server, its console, and a worker that starts again when a file changes
+    Dev(Dev),
     /// Say who may ask the server what
     #[command(subcommand)]
     Tokens(Tokens),
@@ -318,6 +320,23 @@ pub(crate) enum Approvals {
     Deny(Judgement),
     /// Not like this: its author may change it, under a new version of the key
     Return(Judgement),
+    /// Make a link by which somebody without a token decides, and print it, once
+    Link(ApprovalLink),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ApprovalLink {
+    /// ACTION/KEY
+    pub(crate) effect: String,
+    /// For whom it is: the actor of what is decided with it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) approver: String,
+    /// After how long it ends, such as 12h
+    #[arg(long, value_name = "DURATION", default_value = "3d")]
+    pub(crate) expires_in: String,
+    /// Who makes it
+    #[arg(long, env = "USER")]
+    pub(crate) actor: String,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -445,6 +464,8 @@ pub(crate) enum Bench {
         #[arg(long, default_value_t = 0)]
         finished: u32,
     },
+    /// Begin and settle, and starts, a second over the loopback; and what an overload is told
+    Http,
     /// What the runs of quiet namespaces feel of one with a hundred times their load
     Fairness,
     /// Steps and effects a second from Python; runs `python3 -m semel bench python`

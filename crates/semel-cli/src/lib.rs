@@ -2,7 +2,6 @@
 
 mod args;
 mod commands;
-#[cfg_attr(not(test), expect(dead_code, reason = "the command that serves reads the rest"))]
 mod config;
 mod crm;
 mod demo;
@@ -21,6 +20,7 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 use semel_core::redact::Redactor;
+use semel_server::operate::{self, Otlp, Telemetry, Watching};
 
 pub use commands::bench::Place as BenchPlace;
 pub use commands::verify::{export_head, problems};
@@ -29,7 +29,6 @@ use args::Args;
 use config::{Config, LogFormat, Sources};
 use exit::Failed;
 use print::Printer;
-use semel_server::operate::{self, Otlp, Telemetry, Watching};
 
 /// How long spans are gathered before they are sent.
 const TRACES_GATHERED: Duration = Duration::from_secs(2);

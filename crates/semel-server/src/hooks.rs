@@ -15,9 +15,11 @@ use semel_core::key::{Key, Namespace};
 use semel_core::run::Run;
 use semel_engine::{Error, Start, secrets_of};
 use serde_json::json;
+use tracing::Instrument;
 
 use crate::app::{App, OpenError};
 use crate::openapi::Operation;
+use crate::operate::traces;
 use crate::problem::Problem;
 use crate::route::{Access, Call, Reply, Route};
 
@@ -158,7 +160,8 @@ impl Receiver<'_> {
             release: self.plan.release.clone(),
             parent: None,
         };
-        match self.app.engine.start_delivered(start).await {
+        let span = traces::delivery(&self.plan.name, key.as_str());
+        match self.app.engine.start_delivered(start).instrument(span).await {
             Ok(started) => {
                 let (id, state) = (started.run.id.clone(), started.run.state());
                 let (verdict, status) = match started.attached {

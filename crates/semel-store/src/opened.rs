@@ -67,7 +67,7 @@ impl Opened {
         veil: Veil,
     ) -> Result<Opened, StoreError> {
         match url.split_once(':') {
-            Some(("http" | "https", _)) => open_remote(url, token, access, clock).await,
+            Some(("http" | "https", _)) => open_remote((url, token), access, clock, &veil).await,
             Some(_) | None if token.is_some() => {
                 let text = "a token is for the address of a server: http://… or https://…";
                 Err(StoreError::UrlInvalid(text.into()))
@@ -93,15 +93,21 @@ impl Opened {
     /// Brings the store at an address to the format that this Semel writes, and creates it where
     /// there is none. Returns the format it had, zero for none.
     pub async fn migrate(url: &str) -> Result<i64, StoreError> {
+        Opened::migrate_veiled(url, Veil::from_environment()?).await
+    }
+
+    /// The same, with these keys and secrets.
+    pub async fn migrate_veiled(url: &str, veil: Veil) -> Result<i64, StoreError> {
         if let Some(("postgres" | "postgresql", _)) = url.split_once(':') {
             return Postgres::migrate(url).await;
         }
-        let from = match Opened::open(url, Access::ReadOnly, Clock::Real).await {
+        let (access, clock) = (Access::ReadOnly, Clock::Real);
+        let from = match Opened::open_veiled(url, access, clock, veil.clone()).await {
             Ok(opened) => opened.upkeep()?.format(),
             Err(StoreError::Missing(_)) => 0,
             Err(error) => return Err(error),
         };
-        Opened::open(url, Access::ReadWrite, Clock::Real).await.map(|_| from)
+        Opened::open_veiled(url, Access::ReadWrite, Clock::Real, veil).await.map(|_| from)
     }
 
     /// Why nothing is written any more, where that is known without asking.
@@ -158,24 +164,24 @@ impl Opened {
 
 #[cfg(feature = "remote")]
 async fn open_remote(
-    url: &str,
-    token: Option<&str>,
+    (url, token): (&str, Option<&str>),
     access: Access,
     clock: Clock,
+    veil: &Veil,
 ) -> Result<Opened, StoreError> {
     let said = std::env::var("SEMEL_TOKEN").ok();
     // One in the address is meant for it; the environment is for all addresses.
     let said = said.as_deref().filter(|_| !url.contains('@'));
     let remote = Remote::open(url, token.or(said), access, clock).await?;
-    Ok(Opened::Remote(Arc::new(remote)))
+    Ok(Opened::Remote(Arc::new(remote.veiled(veil))))
 }
 
 #[cfg(not(feature = "remote"))]
 async fn open_remote(
-    _url: &str,
-    _token: Option<&str>,
+    _address: (&str, Option<&str>),
     _access: Access,
     _clock: Clock,
+    _veil: &Veil,
 ) -> Result<Opened, StoreError> {
     let text = "this program was built without the feature `remote`, which speaks to servers";
     Err(StoreError::UrlInvalid(text.into()))

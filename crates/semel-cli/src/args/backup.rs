@@ -39,7 +39,7 @@ pub(crate) enum Keys {
         id: Option<String>,
         /// Only for this namespace, so that it can be dropped alone
         #[arg(long = "for", value_name = "NAMESPACE")]
-        namespace: Option<String>,
+        only_for: Option<String>,
     },
     /// List the keys of a file, without the keys themselves
     Ls {

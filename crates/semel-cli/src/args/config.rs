@@ -49,6 +49,7 @@ impl Args {
         let mut said = match &self.command {
             Command::Config(Config::Show(options)) => options.flags.settings(),
             Command::Serve(options) => options.flags.settings(),
+            Command::Dev(options) => options.flags.settings(),
             _ => Vec::new(),
         };
         for (key, is_named, value) in [

@@ -1,4 +1,6 @@
-//! `semel serve …`, `semel tokens …`.
+//! `semel serve …`, `semel dev …`, `semel tokens …`.
+
+use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
 
@@ -6,6 +8,14 @@ use super::config::ConfigFlags;
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Serve {
+    #[command(flatten)]
+    pub(crate) flags: ConfigFlags,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Dev {
+    /// The application in Python, such as app.py
+    pub(crate) app: PathBuf,
     #[command(flatten)]
     pub(crate) flags: ConfigFlags,
 }

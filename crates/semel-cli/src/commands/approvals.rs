@@ -1,8 +1,10 @@
 //! `semel approvals`: what waits for a person, and what that person decides.
 
+use semel_core::approval_link::{Link, Wish};
+use semel_core::code::Code;
 use semel_core::effect::{Person, Refusal};
 use semel_core::record::{Answer, Effect, Judgement};
-use semel_core::time::Moment;
+use semel_core::time::{Moment, parse_duration_ms};
 use semel_core::wire::{EffectView, effect_view, rfc3339};
 use semel_engine::Decided;
 use semel_store::Query;
@@ -17,6 +19,7 @@ use crate::print::{Printer, Tone, plain};
 pub(crate) async fn run(
     place: &Place,
     command: Approvals,
+    public_url: Option<&str>,
     printer: &Printer,
 ) -> Result<(), Failed> {
     match command {
@@ -25,6 +28,7 @@ pub(crate) async fn run(
         Approvals::Approve(options) => decide(place, &options, Answer::Approved, printer).await,
         Approvals::Deny(options) => decide(place, &options, Answer::Denied, printer).await,
         Approvals::Return(options) => decide(place, &options, Answer::Returned, printer).await,
+        Approvals::Link(options) => link(place, &options, public_url, printer).await,
     }
 }
 
@@ -186,4 +190,37 @@ fn print_decided(decided: &Decided, now: &Moment, printer: &Printer) -> Result<(
 fn said(judgement: &Judgement) -> Value {
     let Judgement { answer, actor, note, at } = judgement;
     json!({ "answer": answer.as_str(), "by": actor, "note": note, "at": rfc3339(*at) })
+}
+
+/// Makes a link, and prints the whole of it where it is known how the server is reached.
+async fn link(
+    place: &Place,
+    options: &args::ApprovalLink,
+    public_url: Option<&str>,
+    printer: &Printer,
+) -> Result<(), Failed> {
+    let invalid = |_| {
+        let text = format!("`{}` is no duration; write 30m, 12h or 3d", options.expires_in);
+        Failed::coded(Code::DurationInvalid, text)
+    };
+    let expires_ms = parse_duration_ms(&options.expires_in).map_err(invalid)?;
+    let address = place.address(&options.effect)?;
+    let engine = place.engine_to_decide().await?;
+    let wish = Wish { approver: &options.approver, maker: &options.actor, expires_ms };
+    let (token, link) = engine.create_approval_link(&address, wish).await?;
+    let base = public_url.unwrap_or_default().trim_end_matches('/');
+    let url = format!("{base}/approve/{token}");
+    let until = rfc3339(link.expires);
+    if printer.wants_json() {
+        let Link { approver, digest, .. } = link;
+        return printer.json(&json!({
+            "url": url, "approver": approver, "digest": digest, "expires_at": until,
+        }));
+    }
+    printer.line(&url);
+    printer.talk(&format!("for {}, until {until}; it is shown once", plain(&link.approver)));
+    if base.is_empty() {
+        printer.talk("set `public_url` to get whole addresses");
+    }
+    Ok(())
 }

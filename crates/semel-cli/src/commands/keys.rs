@@ -1,4 +1,4 @@
-//! `semel keys`: the file with the keys that payload is encrypted with. No command ever shows a key.
+//! `semel keys`: the file with the keys that payload is encrypted with. No command shows a key.
 
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,7 +13,7 @@ use crate::print::Printer;
 
 pub(crate) fn run(command: Keys, printer: &Printer) -> Result<(), Failed> {
     match command {
-        Keys::New { file, id, namespace } => new(&file, id, namespace.as_deref(), printer),
+        Keys::New { file, id, only_for } => new(&file, id, only_for.as_deref(), printer),
         Keys::Ls { file } => ls(&file, printer),
         Keys::Drop { file, id, for_ever: _ } => forget(&file, &id, printer),
     }
@@ -47,7 +47,10 @@ fn new(
 fn ls(file: &Path, printer: &Printer) -> Result<(), Failed> {
     let keys = Keyring::read(file)?.keys();
     if printer.wants_json() {
-        let one = |key: &KeyInfo| json!({ "id": key.id, "namespace": key.namespace, "dropped": key.is_dropped });
+        let one = |key: &KeyInfo| {
+            let KeyInfo { id, namespace, is_dropped } = key;
+            json!({ "id": id, "namespace": namespace, "dropped": is_dropped })
+        };
         return printer.json(&json!({ "items": keys.iter().map(one).collect::<Vec<_>>() }));
     }
     let row = |key: &KeyInfo| {

@@ -8,7 +8,8 @@ use crate::exit::Failed;
 use crate::print::{Printer, plain};
 
 pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> {
-    let from = Some(Opened::migrate(&place.store).await?).filter(|from| *from > 0);
+    let from = Some(Opened::migrate_veiled(&place.store, place.veil.clone()).await?)
+        .filter(|from| *from > 0);
     let store = place.look().await?;
     let (at, to) = (store.place(), store.format());
     if printer.wants_json() {

@@ -6,6 +6,7 @@ mod backup;
 pub(crate) mod bench;
 mod config;
 pub(crate) mod destination;
+mod dev;
 mod doctor;
 pub(crate) mod double;
 mod effects;
@@ -64,6 +65,7 @@ pub(crate) async fn run(
             Err(python::become_python(&["bench", "python"], named, line))
         }
         Command::Serve(_) => serve::run(config, place.veil, printer).await,
+        Command::Dev(options) => dev::run(&options, config, place.veil, printer).await,
         Command::Tokens(command) => tokens::run(&place, command, printer).await,
         Command::Runs(command) => runs::run(&place, command, printer).await,
         Command::Schedules(command) => schedules::run(&place, command, printer).await,
@@ -71,7 +73,9 @@ pub(crate) async fn run(
         Command::Signals(command) => signals::run(&place, command, printer).await,
         Command::Releases(command) => releases::run(&place, command, printer).await,
         Command::Effects(command) => run_effects(&place, command, printer).await,
-        Command::Approvals(command) => approvals::run(&place, command, printer).await,
+        Command::Approvals(command) => {
+            approvals::run(&place, command, config.set.public_url.as_deref(), printer).await
+        }
         Command::Quarantine(Quarantine::Show(options)) => {
             quarantine::show(&place, &options, printer).await
         }
@@ -122,6 +126,7 @@ async fn run_bench(bench: Bench, named: Option<&str>, printer: &Printer) -> Resu
     let postgres = named.filter(|store| store.starts_with("postgres"));
     match (bench, postgres) {
         (Bench::Python { .. }, _) => unreachable!("Python measures itself"),
+        (Bench::Http, _) => bench::http(printer).await,
         (Bench::Fairness, _) => bench::fairness(printer, named).await,
         (Bench::Ledger, None) => bench::ledger(printer).await,
         (Bench::Runs { steps, finished }, None) => bench::runs(printer, steps, finished).await,

@@ -52,8 +52,7 @@ fn by_files(config: &Config) -> Vec<(String, String)> {
 
 /// Becomes `python3 -m semel COMMAND …`. Returns only if that fails.
 pub(crate) fn become_python(command: &[&str], named: Named, rest: Vec<OsString>) -> Failed {
-    let python = std::env::var_os(INTERPRETER).filter(|name| !name.is_empty());
-    let python = python.unwrap_or_else(|| "python3".into());
+    let python = interpreter();
     if let Err(failed) = look_for_semel(&python) {
         return failed;
     }
@@ -76,8 +75,14 @@ pub(crate) fn become_python(command: &[&str], named: Named, rest: Vec<OsString>)
     unusable(&python, &error.to_string())
 }
 
+/// The interpreter that is named, or else the first on the path.
+pub(crate) fn interpreter() -> OsString {
+    let python = std::env::var_os(INTERPRETER).filter(|name| !name.is_empty());
+    python.unwrap_or_else(|| "python3".into())
+}
+
 /// Python would say only that there is no such module.
-fn look_for_semel(python: &OsString) -> Result<(), Failed> {
+pub(crate) fn look_for_semel(python: &OsString) -> Result<(), Failed> {
     let looked = Command::new(python).args(["-c", LOOK]).stdin(Stdio::null()).output();
     let looked = looked.map_err(|error| unusable(python, &error.to_string()))?;
     match looked.status.code() {

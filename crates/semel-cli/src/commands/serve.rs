@@ -88,7 +88,7 @@ fn triggers(tables: &Map<String, Value>) -> Result<BTreeMap<String, Content>, Fa
     tables.iter().map(read).collect()
 }
 
-fn failed(error: OpenError) -> Failed {
+pub(crate) fn failed(error: OpenError) -> Failed {
     match error {
         OpenError::Engine(error) => error.into(),
         OpenError::Refused(text) => Failed::coded(Code::ConfigInvalid, text),
@@ -97,7 +97,7 @@ fn failed(error: OpenError) -> Failed {
 }
 
 /// Ready when the process is told to end, by its terminal or its supervisor.
-fn stopped() -> Result<impl Future<Output = ()>, Failed> {
+pub(crate) fn stopped() -> Result<impl Future<Output = ()>, Failed> {
     let hear = |kind| signal(kind).map_err(|error| Failed::internal(error.to_string()));
     let (mut end, mut break_) = (hear(SignalKind::terminate())?, hear(SignalKind::interrupt())?);
     Ok(async move {

@@ -231,3 +231,30 @@ fn an_address_that_cannot_be_told_is_refused_and_not_shown() {
     assert!(refused.stderr.contains("no address to notify"), "{refused:?}");
     assert!(!format!("{refused:?}").contains("hush"), "{refused:?}");
 }
+
+#[test]
+fn a_link_is_printed_once_for_somebody_else_than_the_requester() {
+    let world = World::new();
+    let eyes = Approval::required().four_eyes("ada");
+    world.ask("k", &json!({}), eyes).expect_err("held");
+    let link = |more: &[&str]| world.semel(&[&["approvals", "link", "mail/k"], more].concat());
+    let made = link(&["--approver", "bob", "--actor", "ops", "--json"]).expect(0).json();
+    let url = made["url"].as_str().expect("an address");
+    let secret = url.strip_prefix("/approve/default.").expect("a path");
+    assert_eq!(secret.len(), 64, "{url}");
+    assert_eq!(made["approver"], "bob");
+    let text = link(&["--approver", "bob", "--actor", "ops", "--expires-in", "1h"]).expect(0);
+    assert!(text.stdout.starts_with("/approve/default."), "{text:?}");
+    assert!(text.stderr.contains("public_url"), "{text:?}");
+    // Four eyes: neither for the requester, nor by them (the user here is ada).
+    assert!(link(&["--approver", "Ada", "--actor", "ops"]).expect(4).stderr.contains("four_eyes"));
+    assert!(link(&["--approver", "bob"]).expect(4).stderr.contains("four_eyes"));
+    let wrong = link(&["--approver", "bob", "--actor", "ops", "--expires-in", "soon"]).expect(2);
+    assert!(wrong.stderr.contains("duration_invalid"), "{wrong:?}");
+    link(&["--approver", "bob", "--actor", "ops", "--expires-in", "91d"]).expect(2);
+    world.judge("approve", "k", &["--actor", "bob"]).expect(0);
+    let late = link(&["--approver", "bob", "--actor", "ops"]).expect(4);
+    assert!(late.stderr.contains("not_held"), "{late:?}");
+    let chain = world.semel(&["audit", "ls", "--json"]).expect(0).stdout;
+    assert!(chain.contains("create_approval_link") && !chain.contains(secret), "{chain}");
+}

@@ -109,6 +109,7 @@ fn sec_33_keys_are_made_rotated_and_dropped_and_never_shown() {
         listed["items"].as_array().expect("keys").iter().map(|key| &key["id"]).collect();
     assert_eq!(ids, ["default-1", "key-1"]);
 
+    world.semel(&["migrate"]).expect(0);
     let start = ["runs", "start", "order", "--key", "1", "--input", "\"canary-of-acme\""];
     world.semel(&[&start[..], &["--key-file", name]].concat()).expect(0);
     let bytes = [world.store(), world.dir.path().join("semel.db-wal")]

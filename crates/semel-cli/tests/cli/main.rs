@@ -10,6 +10,7 @@ mod common;
 mod config;
 mod decisions;
 mod destination;
+mod dev;
 mod double;
 mod family;
 mod follows;

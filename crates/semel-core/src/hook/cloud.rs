@@ -42,7 +42,7 @@ pub(super) fn read(request: &Request<'_>) -> Result<String, Unusable> {
     if members.get("datacontenttype").is_some_and(is_json) {
         members.remove("datacontenttype");
     }
-    Json::of(&members).map(|event| event.text().to_owned()).map_err(invalid)
+    Ok(Json::of(&members)?.text().to_owned())
 }
 
 fn structured(request: &Request<'_>) -> Result<BTreeMap<String, Json>, Unusable> {
@@ -52,17 +52,17 @@ fn structured(request: &Request<'_>) -> Result<BTreeMap<String, Json>, Unusable>
     for (name, value) in given.0 {
         let value = match (name.as_str(), value.get()) {
             (_, "null") => continue,
-            ("data", text) => Json::from_text(text).map_err(invalid)?,
+            ("data", text) => Json::from_text(text)?,
             (_, text) if text.starts_with('"') => {
                 let plain: String = serde_json::from_str(text)
                     .map_err(|_| Unusable::Invalid(format!("{name} of the event is no text")))?;
-                Json::of(&plain).map_err(invalid)?
+                Json::of(&plain)?
             }
             (_, text) if text.starts_with(['{', '[']) => {
                 return Err(Unusable::Invalid(format!("{name} of the event is no plain value")));
             }
             // In headers there are only texts: 5 and "5" are one attribute.
-            (_, text) => Json::of(text).map_err(invalid)?,
+            (_, text) => Json::of(text)?,
         };
         if members.insert(name.clone(), value).is_some() {
             return Err(Unusable::Invalid(format!("{name} is in the event twice")));
@@ -77,10 +77,10 @@ fn binary(request: &Request<'_>, media: Option<&str>) -> Result<BTreeMap<String,
     for name in names.take(limits::HOOK_MEMBERS_MAX) {
         let header = format!("ce-{name}");
         let text = request.needed(&header).map_err(|refused| of_header(&header, refused))?;
-        members.insert(name.to_owned(), Json::of(&unescape(text)?).map_err(invalid)?);
+        members.insert(name.to_owned(), Json::of(&unescape(text)?)?);
     }
     if let Some(media) = media.filter(|media| !is_json(media)) {
-        members.insert("datacontenttype".into(), Json::of(media).map_err(invalid)?);
+        members.insert("datacontenttype".into(), Json::of(media)?);
     }
     if request.body.is_empty() {
         return Ok(members);
@@ -88,15 +88,15 @@ fn binary(request: &Request<'_>, media: Option<&str>) -> Result<BTreeMap<String,
     let text = str::from_utf8(request.body);
     match text {
         Ok(text) if media.is_none_or(is_json) => {
-            let data = Json::from_text(text).map_err(invalid)?;
+            let data = Json::from_text(text)?;
             members.insert("data".into(), data);
         }
         Ok(text) => {
-            members.insert("data".into(), Json::of(text).map_err(invalid)?);
+            members.insert("data".into(), Json::of(text)?);
         }
         Err(_) => {
             let data = STANDARD.encode(request.body);
-            members.insert("data_base64".into(), Json::of(&data).map_err(invalid)?);
+            members.insert("data_base64".into(), Json::of(&data)?);
         }
     }
     Ok(members)
@@ -126,10 +126,6 @@ fn unescape(text: &str) -> Result<String, Unusable> {
 fn is_json(media: &str) -> bool {
     let media = media.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     media == "application/json" || media.ends_with("+json")
-}
-
-fn invalid(error: crate::json::JsonInvalid) -> Unusable {
-    Unusable::Invalid(error.to_string())
 }
 
 /// The members of an object in their order, each as it is written.

@@ -8,7 +8,7 @@ use super::request::Request;
 use super::scheme::Scheme;
 use super::verify::{Refused, standard_headers};
 use crate::code::Code;
-use crate::json::Json;
+use crate::json::{Json, JsonInvalid};
 
 /// A delivery that was verified, read.
 #[derive(Clone, Debug)]
@@ -49,6 +49,12 @@ impl std::fmt::Display for Unusable {
 }
 
 impl std::error::Error for Unusable {}
+
+impl From<JsonInvalid> for Unusable {
+    fn from(error: JsonInvalid) -> Unusable {
+        Unusable::Invalid(error.to_string())
+    }
+}
 
 impl<'a> Event<'a> {
     /// Reads a delivery that was verified.

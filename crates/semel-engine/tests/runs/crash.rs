@@ -127,6 +127,10 @@ async fn cancel_waiting(world: &World) {
     }
 }
 
+/// Flows of so many points have thousands of pairs: a third of them is played, another third of the
+/// second deaths for each first one.
+const MANY_POINTS: u32 = 50;
+
 /// Every single point, and every pair. Returns how many of each were played.
 fn every_point(flow: Flow, applied: RangeInclusive<usize>, pairs: bool, plot: Plot) -> (u32, u32) {
     let clean = story_to(flow, &[], applied.clone(), plot)[0];
@@ -137,7 +141,8 @@ fn every_point(flow: Flow, applied: RangeInclusive<usize>, pairs: bool, plot: Pl
         if !pairs {
             continue;
         }
-        for second in 1..=second_life {
+        let (start, stride) = if clean < MANY_POINTS { (1, 1) } else { (1 + first % 3, 3) };
+        for second in (start..=second_life).step_by(stride) {
             story_to(flow, &[first, second], applied.clone(), plot);
             pair_count += 1;
         }
@@ -198,7 +203,7 @@ fn req_a3_questions_to_people_survive_a_death_at_every_point() {
 
 #[test]
 fn slow_questions_to_people_survive_two_deaths_at_every_two_points() {
-    check(flows::asks, 2..=2, true, (66, 2_400));
+    check(flows::asks, 2..=2, true, (66, 790));
 }
 
 #[test]
@@ -221,7 +226,7 @@ fn req_o4_a_saga_survives_a_death_at_every_point() {
 #[test]
 fn slow_a_saga_survives_two_deaths_at_every_two_points() {
     let plot = Plot { end: State::Failed, cancels: false };
-    check_to(flows::saga, 4..=4, true, (50, 1_500), plot);
+    check_to(flows::saga, 4..=4, true, (50, 490), plot);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
@@ -15,6 +16,8 @@ def main() -> int:
     command = python_command(arguments)
     if command is not None:
         return command(arguments)
+    # Where the command starts Python, it is the one that runs it.
+    os.environ.setdefault("SEMEL_PYTHON", sys.executable)
     # Python only notes a Ctrl-C and looks at it later, and here there is no later: the command runs
     # in Rust. One that is ignored stays so.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -56,7 +56,7 @@ class Semel(App):
         self._native = ask_blocking(
             lambda inbox, place: _native.App.open(inbox, place, self.url, namespace, token)
         )
-        self.namespace = self._native.namespace
+        self.namespace = self.native.namespace
         self._set_lease()
         _current.opened(self)
         _opened.add(self)

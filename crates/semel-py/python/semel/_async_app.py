@@ -33,8 +33,8 @@ T = TypeVar("T")
 class AsyncSemel(App):
     """A ledger for async code. Runs are worked on in the event loop that opened it.
 
-    `async with AsyncSemel("sqlite:semel.db") as app:` (or another address, as for `Semel`), or `await AsyncSemel(...)`; close it by
-    `await app.close()`."""
+    `async with AsyncSemel("sqlite:semel.db") as app:`, or `await AsyncSemel(...)`; close it by
+    `await app.close()`. The addresses are those of `Semel`."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class AsyncSemel(App):
                         inbox, place, self.url, self._within, self._token
                     )
                 )
-                self.namespace = self._native.namespace
+                self.namespace = self.native.namespace
                 # Of its own: another Semel on this event loop may offer workflows of these names.
                 self._host = Host(asyncio.get_running_loop())
                 self._set_lease()

@@ -67,9 +67,7 @@ def _without_options(arguments: list[str]) -> list[str]:
 def global_options(parser: argparse.ArgumentParser) -> None:
     """What every command takes."""
     parser.add_argument("--store", default=os.environ.get("SEMEL_STORE"), metavar="URL")
-    parser.add_argument(
-        "--namespace", default=os.environ.get("SEMEL_NAMESPACE"), metavar="NAME"
-    )
+    parser.add_argument("--namespace", default=os.environ.get("SEMEL_NAMESPACE"), metavar="NAME")
     parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
 
 

@@ -14,7 +14,7 @@ from example_stage import Stage, on_stage
 from example_story import check_done, check_never_twice, finish
 from example_worker import Forked, Worker
 
-KILLS = int(os.environ.get("SEMEL_KILLS", "6"))
+KILLS = int(os.environ.get("SEMEL_KILLS", "4"))
 LOOK_SECONDS = 0.001
 # After the next worker has begun, and within the settle window.
 LATE_SECONDS = 1.0

@@ -10,7 +10,7 @@ from destinations import Fault
 from example_catalogue import TRIAGE
 from example_stage import Stage, postgres_server
 from example_story import each
-from points import all_points, survive
+from points import all_points, chosen, survive
 
 # Fewer mean that the worker did not tell of all: run, step, two effects and the end, both sides.
 POINTS_MIN = 18
@@ -30,7 +30,7 @@ def check_model(stage: Stage, was_killed: bool) -> None:
 def test_triage_killed_at_every_write_is_one_ticket_and_one_mail(store: str) -> None:
     if store == "postgres":
         postgres_server()
-    points = all_points(TRIAGE, store, POINTS_MIN, check_model)
+    points = chosen(all_points(TRIAGE, store, POINTS_MIN, check_model), store)
     for line in each(points, partial(survive, TRIAGE, store, check_model)):
         print(line)
 

@@ -1,5 +1,5 @@
-//! The way to a collector: one POST over a connection of its own, in a task of the server's runtime.
-//! Spans are sent by a thread that has none.
+//! The way to a collector: one POST over a connection of its own, in a task of the server's
+//! runtime. Spans are sent by a thread that has none.
 
 use std::sync::Arc;
 use std::time::Duration;

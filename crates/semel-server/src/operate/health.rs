@@ -1,5 +1,6 @@
-//! Probes. `/healthz` fails when nothing would ever get better by itself: a loop of the engine hangs
-//! or is dead, or the store writes no more. `/readyz` fails when requests should go elsewhere.
+//! Probes. `/healthz` fails when nothing would ever get better by itself: a loop of the engine
+//! hangs or is dead, or the store writes no more. `/readyz` fails when requests should go
+//! elsewhere.
 
 use std::time::Duration;
 
@@ -110,6 +111,17 @@ fn reply(app: &App, checks: Vec<Check>) -> Reply {
     Reply::json(status, &body)
 }
 
+/// What kind of store it is, in a word.
+pub(super) fn kind(opened: &Opened) -> &'static str {
+    match opened {
+        Opened::Memory(_) => "memory",
+        Opened::Sqlite(_) => "sqlite",
+        Opened::Postgres(_) => "postgres",
+        // Somebody else keeps it.
+        _ => "remote",
+    }
+}
+
 fn store(opened: &Opened) -> Value {
     let format = opened.upkeep().map(|upkeep| upkeep.format()).ok();
     match opened {
@@ -117,6 +129,6 @@ fn store(opened: &Opened) -> Value {
             json!({ "kind": "sqlite", "format": format, "sqlite": Sqlite::library_version() })
         }
         Opened::Postgres(_) => json!({ "kind": "postgres", "format": format }),
-        _ => json!({ "kind": "memory" }),
+        other => json!({ "kind": kind(other) }),
     }
 }

@@ -1,5 +1,5 @@
-//! `/metrics`. What the engine and the store count is taken up by a recorder; what is a state, not a
-//! count, is looked up when somebody asks, in bounded reads, at most once a second.
+//! `/metrics`. What the engine and the store count is taken up by a recorder; what is a state, not
+//! a count, is looked up when somebody asks, in bounded reads, at most once a second.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use metrics::{counter, gauge, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use semel_core::code::Code;
-use semel_store::{Opened, Tally};
+use semel_store::Tally;
 use tokio::sync::Mutex;
 
 use crate::app::App;
@@ -58,7 +58,7 @@ pub const METRICS: &[Metric] = &[
         r#"semel_oldest_in_doubt_seconds > 3600"#),
     metric("semel_duplicates_suppressed_total", Kind::Counter, &["door"],
         "Repeats that were answered with what was there, by where they came from",
-        r#"rate(semel_duplicates_suppressed_total[5m]) > 10 * rate(semel_duplicates_suppressed_total[1d])"#),
+        r#"rate(semel_duplicates_suppressed_total[5m]) > 1"#),
     metric("semel_effect_duration_seconds", Kind::Histogram, &["kind"],
         "How long attempts took, from permit to record",
         r#"histogram_quantile(0.99, rate(semel_effect_duration_seconds_bucket[5m])) > 30"#),
@@ -226,11 +226,7 @@ fn set_own(app: &App) {
     }
     let is_open = app.engine.store().ground().quarantine.is_some();
     gauge!("semel_quarantine_open").set(f64::from(u8::from(is_open)));
-    let store = match &app.opened {
-        Opened::Sqlite(_) => "sqlite",
-        Opened::Postgres(_) => "postgres",
-        _ => "memory",
-    };
+    let store = super::health::kind(&app.opened);
     let format = app.opened.upkeep().map_or(0, |upkeep| upkeep.format()).to_string();
     let version = env!("CARGO_PKG_VERSION");
     gauge!("semel_build_info", "version" => version, "store" => store, "format" => format).set(1);

@@ -115,6 +115,19 @@ pub(crate) fn request(route: &Route, id: &str, headers: &HeaderMap) -> Span {
     span
 }
 
+/// The span of a delivery that was believed, by the id under which its sender knows it.
+pub(crate) fn delivery(trigger: &str, message: &str) -> Span {
+    tracing::info_span!(
+        "delivery",
+        otel.name = %format_args!("receive {trigger}"),
+        otel.kind = "consumer",
+        messaging.system = "webhook",
+        messaging.operation.name = "receive",
+        messaging.destination.name = trigger,
+        messaging.message.id = message,
+    )
+}
+
 /// What was answered.
 pub(crate) fn answered(span: &Span, status: u16) {
     span.record("http.response.status_code", status);

@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use semel_core::effect::Ground;
 use semel_core::key::Address;
 use semel_core::record::Effect;
+use semel_core::redact::Redactor;
 use semel_core::{journal, record};
 use tokio::sync::watch;
 
@@ -29,7 +30,7 @@ use self::group::Groups;
 use self::hints::Hints;
 use self::protocol::{DueSeen, Hello, PROTOCOL, Read};
 use crate::{
-    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError,
+    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, Veil,
 };
 
 /// How often a server is asked for its time while it answers too slowly to tell it.
@@ -41,6 +42,8 @@ pub struct Remote {
     groups: Option<Groups>,
     hints: Hints,
     namespace: String,
+    /// Secrets of this process: they are taken out before anything is sent.
+    veil: Veil,
 }
 
 impl Remote {
@@ -57,7 +60,12 @@ impl Remote {
         let namespace = greet(&asking).await?;
         let groups = (access == Access::ReadWrite).then(|| Groups::start(&asking));
         let hints = Hints::start(asking.clone());
-        Ok(Remote { asking, groups, hints, namespace })
+        Ok(Remote { asking, groups, hints, namespace, veil: Veil::default() })
+    }
+
+    /// The same store, without the secrets that this process declares.
+    pub(crate) fn veiled(self, veil: &Veil) -> Remote {
+        Remote { veil: veil.without_keys(), ..self }
     }
 
     /// The namespace that the token is for: the only one that this store can see.
@@ -113,9 +121,14 @@ impl Store for Remote {
         self.asking.ground.clock()
     }
 
+    fn redactor(&self) -> Option<&Redactor> {
+        Some(self.veil.redactor())
+    }
+
     async fn commit(&self, batch: Batch) -> Result<(), CommitError> {
         let closed = || StoreError::Unavailable("the store is open for reading only".into());
-        self.groups.as_ref().ok_or_else(closed)?.commit(&batch).await
+        let groups = self.groups.as_ref().ok_or_else(closed)?;
+        groups.commit(&self.veil.cover(batch)?).await
     }
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {

@@ -23,9 +23,9 @@ use crate::print::Printer;
 
 /// What one process did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Work {
-    effects: u64,
-    latencies_us: Vec<u64>,
+pub(super) struct Work {
+    pub(super) effects: u64,
+    pub(super) latencies_us: Vec<u64>,
 }
 
 const CALLERS: [usize; 3] = [1, 32, 256];
@@ -145,7 +145,7 @@ async fn call(semel: &Semel, key: &str) -> Result<serde_json::Value, semel::Erro
         .await
 }
 
-fn measure(
+pub(super) fn measure(
     name: &'static str,
     concurrency: usize,
     works: &[Work],

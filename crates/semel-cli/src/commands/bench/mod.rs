@@ -1,6 +1,7 @@
 //! Benchmarks: what Semel does a second, beside what the bare disk allows in the same run.
 
 mod fairness;
+mod http;
 mod ledger;
 mod place;
 pub(crate) mod postgres;
@@ -8,6 +9,7 @@ mod raw;
 mod runs;
 
 pub(crate) use fairness::fairness;
+pub(crate) use http::http;
 pub(crate) use ledger::{ledger, worker};
 pub use place::Place;
 pub(crate) use runs::runs;

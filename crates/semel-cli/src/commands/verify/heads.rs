@@ -198,6 +198,8 @@ async fn problem(store: &dyn Upkeep, line: &Line, returns: &[Return]) -> Result<
             let named = |what| (format!("{kind} {name} in {namespace}"), what);
             let found = match store.card(namespace, kind, name).await {
                 Err(StoreError::Corrupt(what)) => return Ok(Some(named(what))),
+                // It is there; what it said cannot be told any more.
+                Err(StoreError::KeyDropped(_)) => return Ok(None),
                 found => found?,
             };
             let found = found.as_ref().map(|card| (card.version, card.record.as_str()));
@@ -207,6 +209,8 @@ async fn problem(store: &dyn Upkeep, line: &Line, returns: &[Return]) -> Result<
             let named = |what: String| (format!("the audit chain of {namespace}"), what);
             let found = match store.card(namespace, audit::CARD, &audit::card_name(end.seq)).await {
                 Err(StoreError::Corrupt(what)) => return Ok(Some(named(what))),
+                // It is there; what it said cannot be told any more.
+                Err(StoreError::KeyDropped(_)) => return Ok(None),
                 found => found?,
             };
             let Some(card) = found else {
@@ -254,6 +258,8 @@ async fn effect_problem(
     let address = Address { namespace, action, key };
     let found = match store.load_generation(&address, *generation).await {
         Err(StoreError::Corrupt(what)) => return Ok(Some(named(what))),
+        // It is there; what it said cannot be told any more.
+        Err(StoreError::KeyDropped(_)) => return Ok(None),
         found => found?,
     };
     let record = found.as_ref().map(effect_digest).unwrap_or_default();
@@ -264,6 +270,8 @@ async fn run_problem(store: &dyn Upkeep, noted: &RunLine, now: Wall) -> Result<P
     let named = |what| (format!("run {} in {}", noted.id, noted.namespace), what);
     let found = match store.run(&noted.namespace, &noted.id).await {
         Err(StoreError::Corrupt(what)) => return Ok(Some(named(what))),
+        // It is there; what it said cannot be told any more.
+        Err(StoreError::KeyDropped(_)) => return Ok(None),
         found => found?,
     };
     let Some(run) = found else { return Ok(noted.problem(None, now).map(named)) };
