@@ -74,7 +74,7 @@ class SemelPersistenceLayer(BasePersistenceLayer):
         hold: str = "0ms",
         timeout_s: float = 60,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._url = url.rstrip("/")
         self._token = token
         self._action = action
