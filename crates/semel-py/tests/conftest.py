@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from postgres_server import postgres_server
 from semel import Semel
+from server_kit import serving
+from webhook_kit import Server
 
 # The destinations of the examples.
 sys.path.insert(0, str(Path(__file__).parents[3] / "examples" / "python"))
@@ -64,6 +66,21 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 def sqlite_url(tmp_path: Path) -> str:
     """A store of the test's own, where its kind makes no difference."""
     return f"sqlite:{tmp_path}/semel.db"
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """A running `semel serve` on a store of each kind. Each test takes a namespace of its own."""
+    folder = tmp_path_factory.mktemp(f"server-{request.param}")
+    if request.param == "sqlite":
+        with serving(folder, f"sqlite:{folder}/semel.db") as running:
+            yield running
+    else:
+        for store in _postgres_url():
+            with serving(folder, store) as running:
+                yield running
 
 
 @pytest.fixture
