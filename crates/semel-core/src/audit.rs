@@ -18,6 +18,7 @@ pub const CARD: &str = "audit";
 
 /// One entry.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Entry {
     /// One for the first entry of a namespace, and one more for each that follows.
     pub seq: u64,
@@ -40,6 +41,7 @@ pub struct Entry {
 /// What was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Verb {
     ResolveDone,
     ResolveFailed,

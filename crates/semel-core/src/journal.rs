@@ -351,6 +351,7 @@ impl Fault {
 /// An exception of another language, so that the code which waits for it gets the same one after a
 /// restart, and people see where it came from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Raised {
     /// Its class, as `module:QualName`.
     pub kind: String,

@@ -40,6 +40,7 @@ pub mod run;
 pub mod schedule;
 pub mod verify;
 pub mod wire;
+pub mod wire_answer;
 pub mod wire_ask;
 pub mod wire_release;
 pub mod wire_run;

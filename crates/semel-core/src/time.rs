@@ -10,6 +10,7 @@ use crate::limits;
 
 /// Milliseconds since 1970 on the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Wall(pub i64);
 
 impl Wall {

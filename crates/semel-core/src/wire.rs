@@ -13,6 +13,7 @@ use crate::time::{Moment, Wall, format_duration_ms};
 
 /// One effect, as everybody sees it.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EffectView {
     pub id: String,
     pub namespace: String,
@@ -62,6 +63,7 @@ pub struct EffectView {
 
 /// What `begin` answers.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum BeginView {
     Attempt(ArmedView),
@@ -73,6 +75,7 @@ pub enum BeginView {
 
 /// A permit to send or to look, once.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ArmedView {
     pub id: String,
     pub fence: u64,
@@ -89,6 +92,7 @@ pub struct ArmedView {
 
 /// What the gate answers: one word, and what goes with it.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GateView {
     pub decision: &'static str,
     pub id: String,
@@ -109,6 +113,7 @@ pub struct GateView {
 
 /// An effect that waits for a person, with what would be sent.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldEffectView {
     #[serde(flatten)]
     pub effect: EffectView,
@@ -117,6 +122,7 @@ pub struct HeldEffectView {
 
 /// A contract with its promise, word for word.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ContractView {
     pub name: &'static str,
     pub promise: &'static str,
@@ -126,6 +132,7 @@ pub struct ContractView {
 
 /// One try or look.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AttemptView {
     pub number: u32,
     pub kind: &'static str,
@@ -152,6 +159,7 @@ pub struct AttemptView {
 
 /// The undo of an effect.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct UndoView {
     /// The effect that takes it back, as ACTION/KEY.
     pub by: String,
@@ -162,6 +170,7 @@ pub struct UndoView {
 
 /// The question to a person, and its answer.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ApprovalView {
     /// Nobody has answered yet, and nothing is sent before.
     pub held: bool,
@@ -190,6 +199,7 @@ pub struct ApprovalView {
 
 /// What a person decided.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DecisionView {
     pub verdict: &'static str,
     pub actor: String,
@@ -200,6 +210,7 @@ pub struct DecisionView {
 
 /// An alarm with its evidence.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AlarmView {
     pub kind: &'static str,
     pub at: String,

@@ -1,6 +1,7 @@
 //! Requests: what the HTTP API takes, and how it becomes what the rules take.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::code::Code;
 use crate::contract::Declared;
@@ -22,6 +23,27 @@ pub struct AskInvalid {
 
 fn invalid<T>(code: Code, why: impl Into<String>) -> Result<T, AskInvalid> {
     Err(AskInvalid { code, why: why.into() })
+}
+
+/// What [`parse_duration_ms`] reads.
+#[cfg(feature = "schema")]
+const DURATION: &str = "^[0-9]+(ms|s|m|h|d)$";
+
+/// Names of actions and workflows; beyond this they have at most 100 bytes.
+#[cfg(feature = "schema")]
+const NAME: &str = r"^[^\s/\u0000-\u001f\u007f-\u009f]+$";
+
+/// An object in the place of a value: lists of its members are read as it, too, unless one looks.
+fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
+    let raw = Box::<RawValue>::deserialize(deserializer)?;
+    if !raw.get().starts_with('{') {
+        return Err(serde::de::Error::custom("it is not an object"));
+    }
+    serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)
 }
 
 /// A key: a text, or a list of texts.
@@ -53,11 +75,13 @@ pub enum ContractAsk {
     Harmless,
     /// The destination honours an idempotency key for `retention`.
     NativeKey {
+        #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
         retention: String,
     },
     /// The destination can be asked; a request of ours may land for `settle` after its attempt.
     Probe {
         #[serde(default)]
+        #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
         settle: Option<String>,
         /// Look before the first send, too.
         #[serde(default)]
@@ -95,6 +119,7 @@ fn duration(member: &str, text: &str) -> Result<u64, AskInvalid> {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct BeginAsk {
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME)))]
     pub action: String,
     /// The business key of the intent.
     #[cfg_attr(feature = "schema", schemars(required))]
@@ -111,19 +136,24 @@ pub struct BeginAsk {
     #[serde(default)]
     pub downstream_key: Option<String>,
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
     pub lease: Option<String>,
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
     pub deadline: Option<String>,
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
     pub settle: Option<String>,
     /// For how long repeats get the receipt.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
     pub window: Option<String>,
     /// Random for each call: lets a caller whose answer was lost recognise its own attempt.
     #[serde(default)]
     pub attempt_id: Option<String>,
     /// How long a caller that meets a pending effect waits for its receipt.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
     pub hold: Option<String>,
 }
 
@@ -188,10 +218,12 @@ fn address(namespace: &Namespace, action: &str, key: &KeyAsk) -> Result<Address,
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SettleAsk {
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME)))]
     pub action: String,
     #[cfg_attr(feature = "schema", schemars(required))]
     pub key: Option<KeyAsk>,
     pub fence: u64,
+    #[serde(deserialize_with = "object")]
     pub result: ResultAsk,
 }
 
@@ -260,6 +292,7 @@ impl ResultAsk {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RenewAsk {
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME)))]
     pub action: String,
     #[cfg_attr(feature = "schema", schemars(required))]
     pub key: Option<KeyAsk>,
@@ -332,6 +365,7 @@ pub fn person(actor: &str, reason: &str, version: u64) -> Person {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GateAsk {
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME)))]
     pub action: String,
     pub key: Option<KeyAsk>,
     #[serde(default = "Json::null")]
@@ -342,6 +376,7 @@ pub struct GateAsk {
     pub fingerprint: Option<Vec<String>>,
     /// How long the caller may take: afterwards it is in doubt.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
     pub lease: Option<String>,
 }
 
@@ -415,6 +450,7 @@ pub struct StartAsk {
     pub release: Option<String>,
     /// When it is ended by itself.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
     pub deadline: Option<String>,
 }
 
@@ -499,6 +535,7 @@ impl JudgementAsk {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleAsk {
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME)))]
     pub workflow: String,
     #[serde(default = "Json::null")]
     pub input: Json,
@@ -536,10 +573,12 @@ impl ScheduleAsk {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TokenAsk {
     /// Whose it is: the actor of what is decided with it.
+    #[cfg_attr(feature = "schema", schemars(length(min = 1, max = 100)))]
     pub label: String,
     pub role: crate::access::Role,
     /// After how long it ends; without it, by revocation only.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
     pub expires_in: Option<String>,
 }
 
@@ -564,6 +603,7 @@ pub struct LinkAsk {
     pub approver: String,
     /// After how long it ends; three days where nothing is said.
     #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
     pub expires_in: Option<String>,
 }
 

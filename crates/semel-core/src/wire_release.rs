@@ -10,6 +10,7 @@ use crate::wire::rfc3339;
 
 /// The releases of one workflow, as everybody sees them.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReleasesView {
     pub workflow: String,
     /// New runs start on this one.
@@ -27,6 +28,7 @@ pub struct ReleasesView {
 
 /// One release.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ReleaseView {
     pub name: String,
     pub live: bool,
@@ -41,6 +43,7 @@ pub struct ReleaseView {
 
 /// One change of the live release.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PromotionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,

@@ -11,6 +11,7 @@ use crate::wire::{EffectView, rfc3339};
 
 /// One run, as everybody sees it. Its history is there where it was asked for.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunView {
     pub id: String,
     pub namespace: String,
@@ -55,6 +56,7 @@ pub struct RunView {
 
 /// One thing a run waits for.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitView {
     /// The command that waits.
     pub id: String,
@@ -72,6 +74,7 @@ pub struct WaitView {
 
 /// Who may advance a run.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HeldView {
     pub worker: String,
     pub fence: u64,
@@ -80,6 +83,7 @@ pub struct HeldView {
 
 /// Why a run stands still, and what to do next.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PauseView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
@@ -92,6 +96,7 @@ pub struct PauseView {
 
 /// Who asked for the end of a run.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CancelView {
     pub actor: String,
     pub reason: String,
@@ -100,6 +105,7 @@ pub struct CancelView {
 
 /// What happened in a run, its chain checked.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct HistoryView {
     /// The link of the last entry: it stands for all of them.
     pub head: String,
@@ -115,6 +121,7 @@ pub struct HistoryView {
 
 /// A run that another one asked for.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ChildView {
     /// The command that asked.
     pub command: String,
@@ -127,6 +134,7 @@ pub struct ChildView {
 
 /// One entry of a journal.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EntryView {
     pub seq: u64,
     pub at: String,
@@ -180,6 +188,7 @@ pub struct EntryView {
 
 /// An error, as a journal keeps it.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FaultView {
     pub code: String,
     pub detail: String,
@@ -190,6 +199,7 @@ pub struct FaultView {
 
 /// What a run that has ended came to.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ResultView {
     pub id: String,
     pub state: &'static str,

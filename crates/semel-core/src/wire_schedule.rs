@@ -10,6 +10,7 @@ use crate::wire::rfc3339;
 
 /// One schedule, as everybody sees it.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ScheduleView {
     pub namespace: String,
     pub name: String,
@@ -39,6 +40,7 @@ pub struct ScheduleView {
 
 /// A tick, in UTC and as the clocks of the time zone show it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TickView {
     pub utc: String,
     pub local: String,
@@ -46,6 +48,7 @@ pub struct TickView {
 
 /// Who stopped a schedule.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PausedView {
     pub actor: String,
     pub reason: String,
@@ -54,6 +57,7 @@ pub struct PausedView {
 
 /// The last tick whose run could not simply be started.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TroubleView {
     pub tick: String,
     pub code: String,

@@ -7,6 +7,7 @@ use crate::wire::rfc3339;
 
 /// One trigger, as everybody sees it: where its secret is, never what it is.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TriggerView {
     pub namespace: String,
     pub name: String,
@@ -20,6 +21,7 @@ pub struct TriggerView {
 
 /// What became of the last deliveries of a trigger, the newest first.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeliveriesView {
     pub items: Vec<DeliveryView>,
     /// Of all that came: how many were genuine, and how many were not.
@@ -29,6 +31,7 @@ pub struct DeliveriesView {
 
 /// What became of one delivery.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeliveryView {
     pub at: String,
     /// `started`, `repeated`, `changed`, `expired`, `challenged`, `unusable`, `failed`, `refused`.

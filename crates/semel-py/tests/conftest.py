@@ -35,7 +35,8 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def no_hanging(request: pytest.FixtureRequest) -> Iterator[None]:
     """Ends a test that hangs: the point of many tests here is that nothing does."""
-    is_campaign = "kill" in request.path.parts or os.environ.get("SEMEL_CHECK_ALL") == "1"
+    is_long = "kill" in request.path.parts or request.path.stem == "test_schemathesis"
+    is_campaign = is_long or os.environ.get("SEMEL_CHECK_ALL") == "1"
     patience = PATIENCE_S * (7 if is_campaign else 1)
     faulthandler.dump_traceback_later(patience, exit=True, file=sys.__stderr__)
     yield

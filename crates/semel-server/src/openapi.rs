@@ -1,10 +1,14 @@
 //! The description of the API, OpenAPI 3.1, made from the routes themselves.
 
 use axum::http::Method;
+use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
 use crate::route::{Access, Route};
+
+/// Writes the schema of a type.
+type Shape = fn(&mut SchemaGenerator) -> schemars::Schema;
 
 /// What is said of a route beside its path.
 #[derive(Clone)]
@@ -15,13 +19,16 @@ pub(crate) struct Operation {
     /// The key in the header makes it safe to repeat.
     pub(crate) takes_key: bool,
     pub(crate) takes_json: bool,
+    /// No body is `null`.
+    pub(crate) is_body_optional: bool,
     /// Answered however busy the server is.
     pub(crate) is_probe: bool,
     /// Its bodies may be larger than those of other routes.
     pub(crate) body_bytes: Option<usize>,
     /// For people: no part of the API.
     pub(crate) is_page: bool,
-    pub(crate) request: Option<fn(&mut SchemaGenerator) -> schemars::Schema>,
+    pub(crate) request: Option<Shape>,
+    pub(crate) response: Option<Shape>,
     /// Statuses of success, with what they mean.
     pub(crate) answers: &'static [(u16, &'static str)],
     pub(crate) answer_kind: &'static str,
@@ -43,10 +50,12 @@ impl Operation {
             query: &[],
             takes_key: false,
             takes_json: false,
+            is_body_optional: false,
             is_probe: false,
             body_bytes: None,
             is_page: false,
             request: None,
+            response: None,
             answers: &[(200, "done")],
             answer_kind: "application/json",
         }
@@ -61,9 +70,19 @@ impl Operation {
         Operation { takes_json: true, request: Some(SchemaGenerator::subschema_for::<T>), ..self }
     }
 
+    /// Answers with a body of this shape, whatever the status of success.
+    pub(crate) fn returns<T: JsonSchema>(self) -> Operation {
+        Operation { response: Some(SchemaGenerator::subschema_for::<T>), ..self }
+    }
+
     /// Takes any JSON.
     pub(crate) const fn takes_any_json(self) -> Operation {
         Operation { takes_json: true, ..self }
+    }
+
+    /// Takes any JSON, or nothing.
+    pub(crate) const fn takes_payload(self) -> Operation {
+        Operation { takes_json: true, is_body_optional: true, ..self }
     }
 
     pub(crate) const fn keyed(self) -> Operation {
@@ -91,6 +110,23 @@ impl Operation {
     }
 }
 
+/// An object of which nothing more is said here: it has a document of its own.
+pub(crate) struct Object;
+
+impl JsonSchema for Object {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Object".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({ "type": "object" })
+    }
+}
+
 /// `limit` and `after` of every list.
 pub(crate) const PAGE: [Parameter; 2] = [
     Parameter { name: "limit", what: "rows of a page", schema: limit },
@@ -113,17 +149,13 @@ pub(crate) fn flag() -> Value {
 pub fn document() -> Value {
     let routes = crate::api::routes();
     check(&routes);
-    let mut generator = schemars::generate::SchemaSettings::draft2020_12()
-        .with(|settings| settings.definitions_path = "/components/schemas".into())
-        .into_generator();
+    let mut schemas = Schemas::new();
     let mut paths: Map<String, Value> = Map::new();
     for route in routes.iter().filter(|route| !route.operation.is_page) {
         let item = paths.entry(route.path).or_insert_with(|| json!({}));
         let method = route.method.as_str().to_ascii_lowercase();
-        item[method] = operation(route, &mut generator);
+        item[method] = operation(route, &mut schemas);
     }
-    let mut schemas = generator.take_definitions(true);
-    schemas.insert("Problem".to_owned(), problem());
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -138,28 +170,55 @@ pub fn document() -> Value {
         "paths": paths,
         "components": {
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
-            "schemas": schemas,
+            "schemas": schemas.all(),
         },
     })
 }
 
-fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
+/// The schemas of bodies. What may be left out differs by direction, so each has its own.
+struct Schemas {
+    asked: SchemaGenerator,
+    answered: SchemaGenerator,
+}
+
+impl Schemas {
+    fn new() -> Schemas {
+        let settings = SchemaSettings::draft2020_12()
+            .with(|settings| settings.definitions_path = "/components/schemas".into());
+        Schemas {
+            asked: settings.clone().into_generator(),
+            answered: settings.for_serialize().into_generator(),
+        }
+    }
+
+    fn all(mut self) -> Map<String, Value> {
+        let mut all = self.asked.take_definitions(true);
+        for (name, schema) in self.answered.take_definitions(true) {
+            let other = all.insert(name.clone(), schema.clone());
+            assert!(other.is_none_or(|other| other == schema), "{name} means two things");
+        }
+        all.insert("Problem".to_owned(), problem());
+        all
+    }
+}
+
+fn operation(route: &Route, schemas: &mut Schemas) -> Value {
     let operation = &route.operation;
     let mut described = json!({
         "operationId": operation.id,
         "summary": operation.summary,
         "tags": [tag(route.path)],
         "parameters": parameters(route),
-        "responses": responses(operation),
+        "responses": responses(operation, &mut schemas.answered),
     });
     match route.access {
         Access::Open => described["security"] = json!([]),
         Access::Needs(permission) => described["x-permission"] = json!(permission.as_str()),
     }
     if operation.takes_json {
-        let schema = operation.request.map(|schema| json!(schema(generator)));
+        let schema = operation.request.map(|shape| json!(shape(&mut schemas.asked)));
         described["requestBody"] = json!({
-            "required": true,
+            "required": !operation.is_body_optional,
             "content": { "application/json": { "schema": schema.unwrap_or(json!({})) } },
         });
     }
@@ -197,10 +256,11 @@ fn names(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'))
 }
 
-fn responses(operation: &Operation) -> Value {
+fn responses(operation: &Operation, generator: &mut SchemaGenerator) -> Value {
     let mut found = Map::new();
     for (status, what) in operation.answers {
-        let content = json!({ operation.answer_kind: {} });
+        let shape = operation.response.map(|shape| json!({ "schema": shape(generator) }));
+        let content = json!({ operation.answer_kind: shape.unwrap_or_else(|| json!({})) });
         let described = match status {
             204 => json!({ "description": what }),
             _ => json!({ "description": what, "content": content }),

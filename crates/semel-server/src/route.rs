@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use schemars::JsonSchema;
 use semel_core::access::{Permission, Role};
 use semel_core::code::Code;
 use semel_core::key::{Key, Namespace};
@@ -115,6 +116,10 @@ impl Call {
         };
         let text = std::str::from_utf8(&self.body)
             .map_err(|_| Problem::new(Code::RequestInvalid, "the body is not UTF-8"))?;
+        // A list of an object's members is read as the object by the library: nobody means that.
+        if text.trim_start().starts_with('[') {
+            return Err(Problem::new(Code::RequestInvalid, "the body is a list, not an object"));
+        }
         serde_json::from_str(text).map_err(invalid)
     }
 
@@ -155,7 +160,8 @@ pub(crate) fn bad_query(name: &str, want: &str) -> Problem {
 
 /// A page of a list. Never a `Value`: what callers stored is returned as they wrote it, and a value
 /// that is parsed and printed again is not.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PageOf{T}")]
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
     pub(crate) next: Option<String>,

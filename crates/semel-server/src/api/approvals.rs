@@ -5,9 +5,9 @@ use semel_core::key::Action;
 use semel_core::record::Effect;
 use semel_core::time::Moment;
 use semel_core::wire::{HeldEffectView, effect_view, rfc3339};
+use semel_core::wire_answer::JudgedView;
 use semel_core::wire_ask::{JudgeAsk, person};
 use semel_store::Query;
-use serde_json::json;
 
 use super::effects::find;
 use crate::openapi::{Operation, PAGE, Parameter, text};
@@ -24,19 +24,24 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get(
             "/v1/approvals",
             Needs(Permission::Read),
-            op("list_approvals", "What waits for a person").query(&FILTERS),
+            op("list_approvals", "What waits for a person")
+                .query(&FILTERS)
+                .returns::<Page<HeldEffectView>>(),
             list,
         ),
         Route::get(
             "/v1/approvals/{id}",
             Needs(Permission::Read),
-            op("show_approval", "What exactly would be sent, and what is asked"),
+            op("show_approval", "What exactly would be sent, and what is asked")
+                .returns::<HeldEffectView>(),
             show,
         ),
         Route::post(
             "/v1/approvals/{id}",
             Needs(Permission::Approve),
-            op("decide_approval", "Approve, deny or return").takes::<JudgeAsk>(),
+            op("decide_approval", "Approve, deny or return")
+                .takes::<JudgeAsk>()
+                .returns::<JudgedView>(),
             decide,
         ),
     ]
@@ -74,12 +79,12 @@ async fn decide(call: Call) -> Result<Reply, Problem> {
     let answer = ask.decision.answer();
     let decided = call.app.engine.judge(&effect.address, &person, answer, &ask.digest).await?;
     let judgement = &decided.judgement;
-    let body = json!({
-        "answer": judgement.answer.as_str(),
-        "by": judgement.actor,
-        "at": rfc3339(judgement.at),
-        "note": judgement.note,
-        "is_new": decided.is_new,
-    });
+    let body = JudgedView {
+        answer: judgement.answer.as_str(),
+        by: judgement.actor.clone(),
+        at: rfc3339(judgement.at),
+        note: judgement.note.clone(),
+        is_new: decided.is_new,
+    };
     Ok(Reply::ok(&body).replayed(!decided.is_new))
 }

@@ -1,6 +1,7 @@
 //! What people decided: the chain of the namespace.
 
 use semel_core::access::Permission;
+use semel_core::audit::Entry;
 
 use crate::openapi::{Operation, PAGE};
 use crate::problem::Problem;
@@ -11,7 +12,9 @@ pub(super) fn routes() -> Vec<Route> {
     vec![Route::get(
         "/v1/audit",
         Needs(Permission::Read),
-        Operation::new("list_decisions", "What people decided, the newest first").query(&PAGE),
+        Operation::new("list_decisions", "What people decided, the newest first")
+            .query(&PAGE)
+            .returns::<Page<Entry>>(),
         list,
     )]
 }

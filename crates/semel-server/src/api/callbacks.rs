@@ -1,6 +1,6 @@
 //! Callbacks: whoever holds the token answers once. The token is the credential.
 
-use serde_json::json;
+use semel_core::wire_answer::CalledBackView;
 
 use super::steer::payload;
 use crate::openapi::Operation;
@@ -12,7 +12,8 @@ pub(super) fn routes() -> Vec<Route> {
         "/v1/callbacks/{token}",
         Access::Open,
         Operation::new("answer_callback", "Answer a callback: the body is the payload")
-            .takes_any_json(),
+            .takes_payload()
+            .returns::<CalledBackView>(),
         answer,
     )]
 }
@@ -20,5 +21,6 @@ pub(super) fn routes() -> Vec<Route> {
 async fn answer(call: Call) -> Result<Reply, Problem> {
     let payload = payload(&call)?;
     let signalled = call.app.engine.call_back(call.param("token"), payload).await?;
-    Ok(Reply::ok(&json!({ "repeated": signalled.repeated })).replayed(signalled.repeated))
+    let repeated = signalled.repeated;
+    Ok(Reply::ok(&CalledBackView { repeated }).replayed(repeated))
 }

@@ -8,7 +8,7 @@ use semel_core::record::Contract;
 use semel_core::time::format_duration_ms;
 use serde_json::{Value, json};
 
-use crate::openapi::Operation;
+use crate::openapi::{Object, Operation};
 use crate::problem::{Problem, status};
 use crate::route::Access::Needs;
 use crate::route::{Call, Reply, Route};
@@ -17,7 +17,8 @@ pub(super) fn routes() -> Vec<Route> {
     vec![Route::get(
         "/v1/capabilities",
         Needs(Permission::Follow),
-        Operation::new("show_capabilities", "Limits, windows and rules, machine-readable"),
+        Operation::new("show_capabilities", "Limits, windows and rules, machine-readable")
+            .returns::<Object>(),
         show,
     )]
 }

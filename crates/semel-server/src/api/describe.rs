@@ -4,7 +4,7 @@ use axum::http::{StatusCode, header};
 use maud::{DOCTYPE, html};
 use serde_json::Value;
 
-use crate::openapi::{self, Operation};
+use crate::openapi::{self, Object, Operation};
 use crate::problem::Problem;
 use crate::route::{Access, Call, Reply, Route};
 
@@ -13,7 +13,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get(
             "/openapi.json",
             Access::Open,
-            Operation::new("openapi", "This description"),
+            Operation::new("openapi", "This description").returns::<Object>(),
             machine,
         ),
         Route::get(

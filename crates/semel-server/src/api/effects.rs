@@ -9,14 +9,15 @@ use semel_core::proof;
 use semel_core::record::Effect;
 use semel_core::repeats::{Door, Subject};
 use semel_core::time::Moment;
-use semel_core::wire::{ArmedView, BeginView, effect_view, rfc3339};
+use semel_core::wire::{ArmedView, BeginView, EffectView, effect_view, rfc3339};
+use semel_core::wire_answer::{LeaseView, SettledView};
 use semel_core::wire_ask::{BeginAsk, DecideAsk, RenewAsk, ResolveAsk, SettleAsk, person};
 use semel_engine::{Answer, Armed};
 use semel_store::Query;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::openapi::{Operation, PAGE, Parameter, flag, text};
+use crate::openapi::{Object, Operation, PAGE, Parameter, flag, text};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
 use crate::route::{Call, Page, Reply, Route, bad_query};
@@ -44,55 +45,72 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post(
             "/v1/effects/begin",
             perform,
-            op("begin_effect", "Ask to perform an effect").takes::<BeginAsk>(),
+            op("begin_effect", "Ask to perform an effect")
+                .takes::<BeginAsk>()
+                .returns::<BeginView>(),
             begin,
         ),
         Route::post(
             "/v1/effects/settle",
             perform,
-            op("settle_effect", "Say what became of an attempt").takes::<SettleAsk>(),
+            op("settle_effect", "Say what became of an attempt")
+                .takes::<SettleAsk>()
+                .returns::<SettledView>(),
             settle,
         ),
         Route::post(
             "/v1/effects/renew",
             perform,
-            op("renew_effect", "Extend the lease of an attempt").takes::<RenewAsk>(),
+            op("renew_effect", "Extend the lease of an attempt")
+                .takes::<RenewAsk>()
+                .returns::<LeaseView>(),
             renew,
         ),
         Route::get(
             "/v1/effects",
             read,
-            op("list_effects", "Look effects up, the newest first").query(&FILTERS),
+            op("list_effects", "Look effects up, the newest first")
+                .query(&FILTERS)
+                .returns::<Page<EffectView>>(),
             list,
         ),
         Route::get(
             "/v1/effects/{id}",
             read,
-            op("show_effect", "One effect with its attempts"),
+            op("show_effect", "One effect with its attempts").returns::<EffectView>(),
             show,
         ),
         Route::get(
             "/v1/effects/{id}/proof",
             read,
-            op("prove_effect", "What is proven of an effect"),
+            op("prove_effect", "What is proven of an effect").returns::<Object>(),
             prove,
         ),
         Route::post(
             "/v1/effects/{id}/resolve",
             operate,
-            op("resolve_effect", "Settle a doubt by a person's word").takes::<ResolveAsk>().keyed(),
+            op("resolve_effect", "Settle a doubt by a person's word")
+                .takes::<ResolveAsk>()
+                .returns::<EffectView>()
+                .keyed(),
             resolve,
         ),
         Route::post(
             "/v1/effects/{id}/supersede",
             operate,
-            op("supersede_effect", "Do an intent again").takes::<DecideAsk>().keyed(),
+            op("supersede_effect", "Do an intent again")
+                .takes::<DecideAsk>()
+                .returns::<EffectView>()
+                .keyed(),
             supersede,
         ),
         Route::post(
             "/v1/effects/{id}/void",
             operate,
-            op("void_effect", "Cancel an effect before any send").takes::<DecideAsk>().keyed(),
+            op("void_effect", "Cancel an effect before any send")
+                .takes::<DecideAsk>()
+                .returns::<EffectView>()
+                .keyed(),
             void,
         ),
     ]
@@ -161,11 +179,11 @@ async fn settle(call: Call) -> Result<Reply, Problem> {
     let ask: SettleAsk = call.ask()?;
     let address = ask.address(&call.who.namespace)?;
     let filed = call.app.engine.settle(&address, &ask.settle()?).await?;
-    Ok(Reply::ok(&json!({
-        "state": filed.state.as_str(),
-        "kept_as_evidence": filed.kept_as_evidence,
-        "version": filed.effect.version,
-    })))
+    Ok(Reply::ok(&SettledView {
+        state: filed.state.as_str(),
+        kept_as_evidence: filed.kept_as_evidence,
+        version: filed.effect.version,
+    }))
 }
 
 async fn renew(call: Call) -> Result<Reply, Problem> {
@@ -178,7 +196,7 @@ async fn renew(call: Call) -> Result<Reply, Problem> {
     let held = held.ok_or_else(|| Problem::new(Code::StaleFence, "another attempt holds it"))?;
     let lease_ms = now.until(held.lease_until);
     let lease_until = rfc3339(now.wall.plus(lease_ms));
-    Ok(Reply::ok(&json!({ "lease_until": lease_until, "lease_ms": lease_ms })))
+    Ok(Reply::ok(&LeaseView { lease_until, lease_ms }))
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {

@@ -24,19 +24,21 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post(
             "/v1/gate",
             perform,
-            op("gate", "May I do it? go, done, wait, in_doubt or failed").takes::<GateAsk>(),
+            op("gate", "May I do it? go, done, wait, in_doubt or failed")
+                .takes::<GateAsk>()
+                .returns::<GateView>(),
             ask,
         ),
         Route::post(
             "/v1/gate/{id}/done",
             perform,
-            op("gate_done", "It is done").takes::<GateDoneAsk>(),
+            op("gate_done", "It is done").takes::<GateDoneAsk>().returns::<GateView>(),
             done,
         ),
         Route::post(
             "/v1/gate/{id}/failed",
             perform,
-            op("gate_failed", "It did not work").takes::<GateFailedAsk>(),
+            op("gate_failed", "It did not work").takes::<GateFailedAsk>().returns::<GateView>(),
             failed,
         ),
     ]

@@ -4,8 +4,8 @@ use axum::http::StatusCode;
 use semel_core::access::Permission;
 use semel_core::approval_link::Wish;
 use semel_core::wire::rfc3339;
+use semel_core::wire_answer::LinkView;
 use semel_core::wire_ask::LinkAsk;
-use serde_json::json;
 
 use super::effects::find;
 use crate::openapi::Operation;
@@ -20,6 +20,7 @@ pub(super) fn routes() -> Vec<Route> {
         Needs(Permission::Approve),
         Operation::new("create_approval_link", "Make a link to a question; it is shown once")
             .takes::<LinkAsk>()
+            .returns::<LinkView>()
             .answers(&[(201, "made")]),
         create,
     )]
@@ -34,12 +35,12 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let (token, link) = made;
     let path = format!("/approve/{token}");
     let base = call.app.settings.public_url.as_deref().unwrap_or_default();
-    let body = json!({
-        "url": format!("{}{path}", base.trim_end_matches('/')),
-        "path": path,
-        "approver": link.approver,
-        "digest": link.digest,
-        "expires_at": rfc3339(link.expires),
-    });
+    let body = LinkView {
+        url: format!("{}{path}", base.trim_end_matches('/')),
+        path,
+        approver: link.approver,
+        digest: link.digest,
+        expires_at: rfc3339(link.expires),
+    };
     Ok(Reply::json(StatusCode::CREATED, &body))
 }

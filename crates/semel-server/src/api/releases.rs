@@ -18,19 +18,22 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get(
             "/v1/releases",
             Needs(Permission::Read),
-            op("list_releases", "Workflows and their releases"),
+            op("list_releases", "Workflows and their releases").returns::<Page<ReleasesView>>(),
             list,
         ),
         Route::get(
             "/v1/releases/{workflow}",
             Needs(Permission::Read),
-            op("show_releases", "The releases of one workflow"),
+            op("show_releases", "The releases of one workflow").returns::<ReleasesView>(),
             show,
         ),
         Route::post(
             "/v1/releases/{workflow}/promote",
             Needs(Permission::Operate),
-            op("promote_release", "Make a release live").takes::<PromoteAsk>().keyed(),
+            op("promote_release", "Make a release live")
+                .takes::<PromoteAsk>()
+                .returns::<ReleasesView>()
+                .keyed(),
             promote,
         ),
     ]

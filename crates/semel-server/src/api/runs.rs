@@ -11,15 +11,16 @@ use semel_core::key::{Action, Key, Namespace};
 use semel_core::limits;
 use semel_core::run::{Run, State};
 use semel_core::time::parse_duration_ms;
+use semel_core::wire_answer::StartedView;
 use semel_core::wire_ask::StartAsk;
-use semel_core::wire_run::{FaultView, ResultView, RunView, entry_view, run_view};
+use semel_core::wire_run::{EntryView, FaultView, ResultView, RunView, entry_view, run_view};
 use semel_engine::Start;
 use semel_store::RunQuery;
 use serde_json::{Value, json};
 
 use super::effects::proved;
 use crate::app::App;
-use crate::openapi::{Operation, PAGE, Parameter, flag, text};
+use crate::openapi::{Object, Operation, PAGE, Parameter, flag, text};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
 use crate::route::{Call, Page, Reply, Route, bad_query};
@@ -52,6 +53,7 @@ pub(super) fn routes() -> Vec<Route> {
             Needs(Permission::Start),
             op("start_run", "Start a run, or attach to the one this key started")
                 .takes::<StartAsk>()
+                .returns::<StartedView>()
                 .keyed()
                 .answers(&[(201, "started"), (200, "attached to the run of this key")]),
             start,
@@ -59,20 +61,20 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get(
             "/v1/runs",
             read,
-            op("list_runs", "Runs, the newest first").query(&FILTERS),
+            op("list_runs", "Runs, the newest first").query(&FILTERS).returns::<Page<RunView>>(),
             list,
         ),
-        Route::get("/v1/runs/{id}", follow, op("show_run", "One run"), show),
+        Route::get("/v1/runs/{id}", follow, op("show_run", "One run").returns::<RunView>(), show),
         Route::get(
             "/v1/runs/{id}/journal",
             read,
-            op("show_journal", "What happened in a run").query(&PAGE),
+            op("show_journal", "What happened in a run").query(&PAGE).returns::<Page<EntryView>>(),
             show_journal,
         ),
         Route::get(
             "/v1/runs/{id}/proof",
             read,
-            op("prove_run", "What is proven of a run and its effects"),
+            op("prove_run", "What is proven of a run and its effects").returns::<Object>(),
             prove,
         ),
         Route::get(
@@ -80,6 +82,7 @@ pub(super) fn routes() -> Vec<Route> {
             follow,
             op("result_of_run", "What a run came to")
                 .query(&WAIT)
+                .returns::<ResultView>()
                 .answers(&[(200, "it has ended"), (202, "it has not ended yet")]),
             result,
         ),
@@ -106,7 +109,8 @@ async fn start(call: Call) -> Result<Reply, Problem> {
     };
     let started = call.app.engine.start_run(start).await?;
     let run = &started.run;
-    let body = json!({ "id": run.id, "state": run.state().as_str(), "key": run.key });
+    let (id, key) = (run.id.clone(), run.key.clone());
+    let body = StartedView { id, state: run.state().as_str(), key };
     let status = if started.attached { StatusCode::OK } else { StatusCode::CREATED };
     Ok(Reply::json(status, &body).replayed(started.attached))
 }

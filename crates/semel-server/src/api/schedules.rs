@@ -19,16 +19,22 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get(
             "/v1/schedules",
             read,
-            op("list_schedules", "Schedules by name").query(&PAGE),
+            op("list_schedules", "Schedules by name").query(&PAGE).returns::<Page<ScheduleView>>(),
             list,
         ),
-        Route::get("/v1/schedules/{name}", read, op("show_schedule", "One schedule"), show),
+        Route::get(
+            "/v1/schedules/{name}",
+            read,
+            op("show_schedule", "One schedule").returns::<ScheduleView>(),
+            show,
+        ),
         Route::new(
             Method::PUT,
             "/v1/schedules/{name}",
             operate,
             op("put_schedule", "Put a schedule; one that says the same is left as it is")
                 .takes::<ScheduleAsk>()
+                .returns::<ScheduleView>()
                 .answers(&[(200, "as it was"), (201, "new or changed")]),
             put,
         ),
@@ -42,13 +48,15 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post(
             "/v1/schedules/{name}/pause",
             operate,
-            op("pause_schedule", "Pass ticks over from now on").takes::<SteerAsk>(),
+            op("pause_schedule", "Pass ticks over from now on")
+                .takes::<SteerAsk>()
+                .returns::<ScheduleView>(),
             pause,
         ),
         Route::post(
             "/v1/schedules/{name}/resume",
             operate,
-            op("resume_schedule", "Go on with the next tick"),
+            op("resume_schedule", "Go on with the next tick").returns::<ScheduleView>(),
             resume,
         ),
     ]

@@ -5,9 +5,10 @@ use semel_core::code::Code;
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::run::Run;
+use semel_core::wire_answer::SignalledView;
 use semel_core::wire_ask::{MoveAsk, SkipAsk, SteerAsk};
+use semel_core::wire_run::RunView;
 use semel_engine::Signal;
-use serde_json::json;
 
 use super::runs::{find, viewed};
 use crate::openapi::Operation;
@@ -23,38 +24,54 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post(
             "/v1/runs/{id}/cancel",
             operate,
-            op("cancel_run", "Ask for the end of a run").takes::<SteerAsk>().keyed(),
+            op("cancel_run", "Ask for the end of a run")
+                .takes::<SteerAsk>()
+                .returns::<RunView>()
+                .keyed(),
             cancel,
         ),
         Route::post(
             "/v1/runs/{id}/retry",
             operate,
-            op("retry_run", "Let a paused run try again").takes::<SteerAsk>().keyed(),
+            op("retry_run", "Let a paused run try again")
+                .takes::<SteerAsk>()
+                .returns::<RunView>()
+                .keyed(),
             retry,
         ),
         Route::post(
             "/v1/runs/{id}/fail",
             operate,
-            op("fail_run", "End a paused run as failed").takes::<SteerAsk>().keyed(),
+            op("fail_run", "End a paused run as failed")
+                .takes::<SteerAsk>()
+                .returns::<RunView>()
+                .keyed(),
             fail,
         ),
         Route::post(
             "/v1/runs/{id}/skip",
             operate,
-            op("skip_step", "Give the step of a paused run its value").takes::<SkipAsk>().keyed(),
+            op("skip_step", "Give the step of a paused run its value")
+                .takes::<SkipAsk>()
+                .returns::<RunView>()
+                .keyed(),
             skip,
         ),
         Route::post(
             "/v1/runs/{id}/move",
             operate,
-            op("move_run", "Let a run go on with another release").takes::<MoveAsk>().keyed(),
+            op("move_run", "Let a run go on with another release")
+                .takes::<MoveAsk>()
+                .returns::<RunView>()
+                .keyed(),
             move_to,
         ),
         Route::post(
             "/v1/runs/{id}/signals/{name}",
             Needs(Permission::Start),
             op("signal_run", "Send a run what it waits for: the body is the payload")
-                .takes_any_json()
+                .takes_payload()
+                .returns::<SignalledView>()
                 .keyed(),
             signal,
         ),
@@ -146,6 +163,6 @@ async fn signal(call: Call) -> Result<Reply, Problem> {
     let name = call.param("name").to_owned();
     let signal = Signal { namespace, run: run.id, name, identity, payload };
     let signalled = call.app.engine.signal(signal).await?;
-    let body = json!({ "identity": signalled.identity, "repeated": signalled.repeated });
-    Ok(Reply::ok(&body).replayed(signalled.repeated))
+    let body = SignalledView { identity: signalled.identity, repeated: signalled.repeated };
+    Ok(Reply::ok(&body).replayed(body.repeated))
 }

@@ -1,11 +1,10 @@
 //! Tokens of the namespace: made, listed, revoked. The secret is shown once.
 
 use axum::http::StatusCode;
-use semel_core::access::{Permission, Token};
+use semel_core::access::Permission;
 use semel_core::code::Code;
-use semel_core::wire::rfc3339;
+use semel_core::wire_answer::{MadeTokenView, TokenView, token_view};
 use semel_core::wire_ask::TokenAsk;
-use serde_json::{Value, json};
 
 use crate::openapi::Operation;
 use crate::problem::Problem;
@@ -21,28 +20,23 @@ pub(super) fn routes() -> Vec<Route> {
             manage,
             op("create_token", "Make a token; it is shown once")
                 .takes::<TokenAsk>()
+                .returns::<MadeTokenView>()
                 .answers(&[(201, "made")]),
             create,
         ),
-        Route::get("/v1/tokens", manage, op("list_tokens", "Tokens without their secrets"), list),
+        Route::get(
+            "/v1/tokens",
+            manage,
+            op("list_tokens", "Tokens without their secrets").returns::<Page<TokenView>>(),
+            list,
+        ),
         Route::post(
             "/v1/tokens/{id}/revoke",
             manage,
-            op("revoke_token", "End a token at once"),
+            op("revoke_token", "End a token at once").returns::<TokenView>(),
             revoke,
         ),
     ]
-}
-
-fn view(token: &Token) -> Value {
-    json!({
-        "id": token.id,
-        "label": token.label,
-        "role": token.role,
-        "created_at": rfc3339(token.created),
-        "expires_at": token.expires.map(rfc3339),
-        "revoked_at": token.revoked.map(rfc3339),
-    })
 }
 
 async fn create(call: Call) -> Result<Reply, Problem> {
@@ -51,21 +45,20 @@ async fn create(call: Call) -> Result<Reply, Problem> {
     let whose = (ask.label.as_str(), ask.role);
     let engine = &call.app.engine;
     let made = engine.create_token(&call.who.namespace, whose, expires_ms, &call.who.actor).await?;
-    let mut body = view(&made.1);
-    body["token"] = json!(made.0);
+    let body = MadeTokenView { of: token_view(&made.1), token: made.0 };
     Ok(Reply::json(StatusCode::CREATED, &body))
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let tokens = call.app.engine.tokens(&call.who.namespace).await?;
-    let items: Vec<_> = tokens.iter().map(view).collect();
+    let items: Vec<_> = tokens.iter().map(token_view).collect();
     Ok(Reply::ok(&Page { items, next: None }))
 }
 
 async fn revoke(call: Call) -> Result<Reply, Problem> {
     let (id, actor) = (call.param("id"), call.who.actor.as_str());
     match call.app.engine.revoke_token(&call.who.namespace, id, actor).await {
-        Ok(token) => Ok(Reply::ok(&view(&token))),
+        Ok(token) => Ok(Reply::ok(&token_view(&token))),
         Err(error) if error.code() == Code::NotFound => Err(Problem::not_found()),
         Err(error) => Err(error.into()),
     }

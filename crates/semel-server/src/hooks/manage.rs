@@ -3,14 +3,13 @@
 use axum::http::{Method, StatusCode};
 use semel_core::access::Permission;
 use semel_core::hook::{self, Content};
-use semel_core::wire_trigger::{TriggerView, deliveries_view, trigger_view};
+use semel_core::wire_trigger::{DeliveriesView, TriggerView, deliveries_view, trigger_view};
 use semel_engine::{Error, Triggered};
-use serde_json::json;
 
 use crate::openapi::{Operation, PAGE};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Reply, Route};
+use crate::route::{Call, Page, Reply, Route};
 
 pub(super) fn routes() -> Vec<Route> {
     let (read, manage) = (Needs(Permission::Read), Needs(Permission::Manage));
@@ -19,16 +18,22 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get(
             "/v1/triggers",
             read,
-            op("list_triggers", "Triggers by name").query(&PAGE),
+            op("list_triggers", "Triggers by name").query(&PAGE).returns::<Page<TriggerView>>(),
             list,
         ),
-        Route::get("/v1/triggers/{name}", read, op("show_trigger", "One trigger"), show),
+        Route::get(
+            "/v1/triggers/{name}",
+            read,
+            op("show_trigger", "One trigger").returns::<TriggerView>(),
+            show,
+        ),
         Route::new(
             Method::PUT,
             "/v1/triggers/{name}",
             manage,
             op("put_trigger", "Put a trigger; one that says the same is left as it is")
                 .takes::<Content>()
+                .returns::<TriggerView>()
                 .answers(&[(200, "as it was"), (201, "new or changed")]),
             put,
         ),
@@ -42,7 +47,8 @@ pub(super) fn routes() -> Vec<Route> {
         Route::get(
             "/v1/triggers/{name}/deliveries",
             read,
-            op("list_deliveries", "What became of the last deliveries, the newest first"),
+            op("list_deliveries", "What became of the last deliveries, the newest first")
+                .returns::<DeliveriesView>(),
             deliveries,
         ),
     ]
@@ -57,7 +63,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let (after, limit) = (call.after::<String>()?, call.limit()?);
     let page = call.app.engine.triggers(&call.who.namespace, after, limit).await?;
     let items: Vec<TriggerView> = page.triggers.iter().map(view).collect();
-    Ok(Reply::ok(&json!({ "items": items, "next": page.next })))
+    Ok(Reply::ok(&Page { items, next: page.next }))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {

@@ -12,19 +12,20 @@ pub use metrics::{METRICS, Metric};
 use semel_core::access::Permission;
 
 use crate::app::App;
-use crate::openapi::Operation;
+use crate::openapi::{Object, Operation};
 use crate::route::{Access, Route};
 
 const METRICS_PATH: &str = "/metrics";
 
 pub(crate) fn routes() -> Vec<Route> {
-    let answers = &[(200, "all is well")];
+    let answers = &[(200, "all is well"), (503, "it is not: `checks` says what")];
     vec![
         Route::get(
             "/healthz",
             Access::Open,
             Operation::new("health", "Whether the engine works; fails when a loop hangs")
                 .answers(answers)
+                .returns::<Object>()
                 .probe(),
             health::alive,
         ),
@@ -33,6 +34,7 @@ pub(crate) fn routes() -> Vec<Route> {
             Access::Open,
             Operation::new("readiness", "Whether the store answers and requests are taken")
                 .answers(answers)
+                .returns::<Object>()
                 .probe(),
             health::ready,
         ),

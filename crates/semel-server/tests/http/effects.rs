@@ -249,3 +249,20 @@ async fn an_effect_is_proven_over_http() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_list_of_members_is_not_taken_for_the_object() {
+    on_both(async |door| {
+        let refused = async |path: &str, body: &Value| {
+            door.post(path, body).await.refused(400, "request_invalid");
+        };
+        refused("/v1/effects/begin", &json!(["mail", "42"])).await;
+        refused("/v1/workflows/w/runs", &json!([null, null])).await;
+        refused("/v1/gate", &json!(["mail", "42"])).await;
+        let settle = json!({ "action": "mail", "key": "42", "fence": 1, "result": [1] });
+        refused("/v1/effects/settle", &settle).await;
+        let none = door.get("/v1/effects").await.is(200).json();
+        assert_eq!(none["items"], json!([]), "nothing was begun");
+    })
+    .await;
+}

@@ -41,6 +41,36 @@ fn the_description_that_is_checked_in_is_the_one_that_is_served() {
     assert!(kept == text, "docs/openapi.json is old: run with SEMEL_WRITE_OPENAPI=1");
 }
 
+/// Answers in JSON whose shape is said elsewhere: between our own programs, and to senders.
+const SHAPELESS: &[&str] = &[
+    "worker_hello",
+    "worker_read",
+    "worker_commit",
+    "worker_hints",
+    "receive_webhook",
+    "receive_webhook_in",
+];
+
+#[test]
+fn every_answer_in_json_has_a_schema() {
+    let document = semel_server::openapi_document();
+    let mut count = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for operation in item.as_object().unwrap().values() {
+            let id = operation["operationId"].as_str().unwrap();
+            for (status, answer) in operation["responses"].as_object().unwrap() {
+                let json = &answer["content"]["application/json"];
+                if json.is_null() || SHAPELESS.contains(&id) {
+                    continue;
+                }
+                assert!(!json["schema"].is_null(), "{path} {status}: `{id}` returns what?");
+                count += 1;
+            }
+        }
+    }
+    assert!(count >= 40, "{count}");
+}
+
 /// A body with which the route gets as far as looking for what its path names.
 fn body(id: &str) -> Option<Value> {
     let why = json!({ "reason": "sweep" });
