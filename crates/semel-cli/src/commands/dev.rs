@@ -36,7 +36,8 @@ const FILES_MAX: usize = 10_000;
 /// One name for all that is tried: runs of the code before a change go on with the new one at once.
 const RELEASE: &str = "dev";
 /// Compiles the files that it is given, and does not run them.
-const COMPILE: &str = "import sys\nfor f in sys.argv[1:]: compile(open(f, 'rb').read(), f, 'exec', dont_inherit=True)";
+const COMPILE: &str = "import sys\n\
+                       for f in sys.argv[1:]: compile(open(f, 'rb').read(), f, 'exec')";
 
 pub(crate) async fn run(
     options: &args::Dev,

@@ -107,7 +107,9 @@ fn shown(call: &Call, question: &Question, status: StatusCode, told: Option<&str
         h1 { (title) }
         @if let Some(told) = told { p.told role="status" { (told) } }
         @if let Some(judgement) = &judgement { (answered(judgement)) }
-        @else if !is_open { p.told { "There is nothing to decide any more: it is " (view.state) "." } }
+        @else if !is_open {
+            p.told { "There is nothing to decide any more: it is " (view.state) "." }
+        }
         @else if *is_over {
             p.told { "This link ended on " (rfc3339(link.expires)) ". Ask for a new one; the \
                 question is still open." }

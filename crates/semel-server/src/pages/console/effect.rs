@@ -90,7 +90,8 @@ fn doubt(visitor: &Visitor, view: &EffectView) -> Markup {
         p { "A call was cut between send and answer. Look at the destination before you decide: \
             nobody will send it again in silence." }
         @if visitor.who.role.may(Permission::Operate) {
-            form method="post" action={ "/console/effects/" (view.id) "/resolve" } autocomplete="off" {
+            @let action = format!("/console/effects/{}/resolve", view.id);
+            form method="post" action=(action) autocomplete="off" {
                 input type="hidden" name=(VALUE) value=(visitor.form_value);
                 input type="hidden" name="version" value=(view.version);
                 fieldset {
@@ -102,7 +103,8 @@ fn doubt(visitor: &Visitor, view: &EffectView) -> Markup {
                 }
                 label { "Receipt as JSON, where it happened"
                     textarea name="receipt" rows="2" placeholder="{\"id\": \"…\"}" {} }
-                label { "How do you know?" textarea name="reason" rows="2" maxlength="2000" required {} }
+                label { "How do you know?"
+                    textarea name="reason" rows="2" maxlength="2000" required {} }
                 button type="submit" { "Settle" }
             }
         } @else { p.empty { "It waits for a person with the role operator." } }

@@ -40,8 +40,9 @@ async fn show(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
         (head(&view))
         (standing(&view))
         h2 { "Journal" }
-        @if lines.is_empty() { p.empty { "Its journal was dropped: the run is past its retention." } }
-        @else { (table(&lines)) }
+        @if lines.is_empty() {
+            p.empty { "Its journal was dropped: the run is past its retention." }
+        } @else { (table(&lines)) }
         @if let Some(next) = next {
             p { a href={ "/console/runs/" (view.id) "?after=" (next) } { "later entries" } }
         }
@@ -84,7 +85,8 @@ fn standing(view: &RunView) -> Markup {
         @if let Some(why) = &view.stranded { p.told { "Stranded: " (visible(why)) } }
         @if !view.waits.is_empty() {
             h2 { "Waits for" }
-            ul { @for wait in &view.waits { li { code { (visible(&wait.id)) } " " (visible(&wait.on))
+            ul { @for wait in &view.waits { li {
+                code { (visible(&wait.id)) } " " (visible(&wait.on))
                 @if let Some(until) = &wait.until { " until " (until) }
                 @if !wait.behind.is_empty() { ", behind " (visible(&wait.behind.join(", "))) } } } }
         }
@@ -158,7 +160,8 @@ fn table(lines: &[Line]) -> Markup {
                     td.quiet { (view.at) }
                     td { (time(*since_ms)) }
                     td { (time(*took_ms)) }
-                    td { b { (view.kind.replace('_', " ")) } " " (visible(view.id.as_deref().unwrap_or_default()))
+                    td { b { (view.kind.replace('_', " ")) } " "
+                        (visible(view.id.as_deref().unwrap_or_default()))
                         div.quiet { (what(view, effect.as_ref())) } }
                     td { (value(view)) }
                 }
