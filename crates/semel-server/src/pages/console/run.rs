@@ -42,8 +42,7 @@ async fn show(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
         h2 { "Journal" }
         @if lines.is_empty() {
             p.empty { "Its journal was dropped: the run is past its retention." }
-        }
-        @else { (table(&lines)) }
+        } @else { (table(&lines)) }
         @if let Some(next) = next {
             p { a href={ "/console/runs/" (view.id) "?after=" (next) } { "later entries" } }
         }
@@ -161,8 +160,8 @@ fn table(lines: &[Line]) -> Markup {
                     td.quiet { (view.at) }
                     td { (time(*since_ms)) }
                     td { (time(*took_ms)) }
-                    @let id = view.id.as_deref().unwrap_or_default();
-                    td { b { (view.kind.replace('_', " ")) } " " (visible(id))
+                    td { b { (view.kind.replace('_', " ")) } " "
+                        (visible(view.id.as_deref().unwrap_or_default()))
                         div.quiet { (what(view, effect.as_ref())) } }
                     td { (value(view)) }
                 }
