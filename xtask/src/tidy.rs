@@ -25,6 +25,7 @@ const SERDE_FILES: &[&str] = &[
     "access.rs",
     "approval_link.rs",
     "wire.rs",
+    "wire_answer.rs",
     "wire_ask.rs",
     "wire_release.rs",
     "wire_run.rs",
