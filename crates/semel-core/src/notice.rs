@@ -106,8 +106,8 @@ fn occasion(kind: &str, effect: &Effect, which: &str, input: &Value) -> Option<N
     let (address, generation) = (&effect.address, effect.generation.to_string());
     let (action, key) = (address.action.as_str(), address.key.as_str());
     notice(&[kind, action, key, &generation, which], input).or_else(|| {
-        // Names as long as they may be do not fit into one key; the effect's id always does.
-        let id = derive::effect_ref(address, effect.generation);
+        // Names as long as they may be do not fit into one key; a digest of them always does.
+        let id = derive::effect_id(address, effect.generation).to_string();
         notice(&[kind, &id, which], input)
     })
 }

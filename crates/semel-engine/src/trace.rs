@@ -39,7 +39,7 @@ pub(crate) fn attempt(address: &Address) -> Span {
         semel.effect.key_hash = Empty,
         semel.effect.state = Empty,
         semel.effect.attempt = Empty,
-        semel.effect.replayed = false,
+        semel.effect.replayed = Empty,
     );
     if !span.is_disabled() {
         // The id of the effect is a hash of its key, and whoever has it finds the effect.
@@ -79,7 +79,10 @@ pub(crate) fn note(effect: &mut Effect) {
 
 /// The attempt is durable. Not said before: a guess that was refused made none.
 pub(crate) fn armed(attempt: u32) {
-    Span::current().record("semel.effect.attempt", attempt);
+    let span = Span::current();
+    span.record("semel.effect.attempt", attempt);
+    // Said once: a member that is recorded twice is sent twice.
+    span.record("semel.effect.replayed", false);
 }
 
 /// What this go found was there: the span points to where it happened.
