@@ -38,7 +38,10 @@ fn state() -> Value {
 }
 
 pub(super) fn routes() -> Vec<Route> {
-    let (read, operate) = (Needs(Permission::Read), Needs(Permission::Operate));
+    [performing(), looking_and_deciding()].concat()
+}
+
+fn performing() -> Vec<Route> {
     let perform = Needs(Permission::Perform);
     let op = Operation::new;
     vec![
@@ -66,6 +69,13 @@ pub(super) fn routes() -> Vec<Route> {
                 .returns::<LeaseView>(),
             renew,
         ),
+    ]
+}
+
+fn looking_and_deciding() -> Vec<Route> {
+    let (read, operate) = (Needs(Permission::Read), Needs(Permission::Operate));
+    let op = Operation::new;
+    vec![
         Route::get(
             "/v1/effects",
             read,
