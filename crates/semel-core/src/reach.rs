@@ -62,6 +62,11 @@ impl Reach {
         self.role.may(Permission::Operate) || self.role.may(Permission::Approve)
     }
 
+    /// Whether it may write every word about an effect: then none of them is compared.
+    pub fn may_decide(&self) -> bool {
+        self.role.may(Permission::Operate) && self.role.may(Permission::Approve)
+    }
+
     /// Whether it may write an effect over the one that is stored: a worker says what it did, and
     /// only people decide and approve.
     pub fn may_write(&self, stored: Option<&Effect>, next: &Effect) -> bool {
@@ -76,18 +81,22 @@ pub fn has_said(effect: &Effect) -> bool {
     decides(None, effect) || answers(None, effect)
 }
 
-/// A decision that the stored effect does not have, or a further go, which is one.
+/// Other decisions than the stored effect has, or a further go, which is one.
 fn decides(stored: Option<&Effect>, next: &Effect) -> bool {
     let before = stored.map_or(&[][..], |stored| &stored.decisions);
     let is_further = stored.is_none() && next.generation > 0;
-    is_further || next.decisions.iter().any(|decision| !before.contains(decision))
+    is_further || next.decisions != before
 }
 
-/// An answer that the stored effect does not have. Silence is nobody's: time gives it.
+/// Another answer than the stored effect has, or none any more, or no question. Silence is
+/// nobody's: time gives it.
 fn answers(stored: Option<&Effect>, next: &Effect) -> bool {
-    let of = |effect: &Effect| effect.approval.as_ref()?.judgement.clone();
-    let answer = of(next).filter(|judgement| judgement.answer != Answer::Expired);
-    answer.is_some() && answer != stored.and_then(of)
+    let of = |effect: &Effect| {
+        let judgement = effect.approval.as_ref()?.judgement.clone();
+        judgement.filter(|judgement| judgement.answer != Answer::Expired)
+    };
+    let is_unasked = next.approval.is_none() && stored.is_some_and(|it| it.approval.is_some());
+    is_unasked || of(next) != stored.and_then(of)
 }
 
 #[cfg(test)]

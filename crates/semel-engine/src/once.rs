@@ -46,12 +46,12 @@ impl Engine {
             kind: KIND.to_owned(),
             name: identity.name.clone(),
             version: 1,
-            due: Some(at.plus(limits::WINDOW_MS)),
+            due: Some(at.plus(limits::TOMBSTONE_MS)),
             record: identity.request.clone(),
         }))
     }
 
-    /// Forgets identities whose window is over.
+    /// Forgets identities, as late as tombstones: a redelivery after that is nobody's any more.
     pub(crate) async fn sweep_identities(&self) -> Result<usize, Error> {
         let mut swept = 0;
         for card in self.store().due_cards(KIND, limits::SWEEP_ROWS_MAX).await? {

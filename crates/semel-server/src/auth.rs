@@ -58,6 +58,10 @@ impl App {
 
     /// Whose token it is.
     pub(crate) async fn holder(&self, token: &str) -> Result<Option<Who>, Problem> {
+        // Nothing is remembered of what cannot be one.
+        if Presented::read(token).is_none() {
+            return Ok(None);
+        }
         let lock = || self.known.tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((seen, who)) = lock().get(token)
             && seen.elapsed() < BELIEVED

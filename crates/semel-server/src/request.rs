@@ -137,9 +137,10 @@ async fn read_body(
     if said > most {
         return Err(too_large());
     }
-    let room = app.admission.room(said.max(1))?;
+    // Taken as bytes arrive: what is only announced keeps nobody out.
+    let room = app.admission.room(1)?;
     let reading = collect(app, body, most, room);
-    let (packed, room) =
+    let (packed, mut room) =
         match tokio::time::timeout(Duration::from_millis(limits.read_ms), reading).await {
             Ok(read) => read?,
             Err(_) => {
@@ -147,6 +148,9 @@ async fn read_body(
             }
         };
     let body = unpack(headers, packed, most)?;
+    if let Some(more) = body.len().checked_sub(room.num_permits()).filter(|more| *more > 0) {
+        room.merge(app.admission.room(more)?);
+    }
     if route.operation.takes_json {
         check_kind(headers, &body)?;
     }

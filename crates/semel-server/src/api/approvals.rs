@@ -9,7 +9,7 @@ use semel_core::wire_answer::JudgedView;
 use semel_core::wire_ask::{JudgeAsk, person};
 use semel_store::Query;
 
-use super::effects::find;
+use super::effects::{check_newest, find};
 use crate::openapi::{Operation, PAGE, Parameter, text};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
@@ -77,6 +77,7 @@ async fn decide(call: Call) -> Result<Reply, Problem> {
     let effect = find(&call.app, &call.who.namespace, call.param("id")).await?;
     let person = person(&call.who.actor, &ask.note, effect.version);
     let answer = ask.decision.answer();
+    check_newest(&call.app.engine, &effect).await?;
     let decided = call.app.engine.judge(&effect.address, &person, answer, &ask.digest).await?;
     let judgement = &decided.judgement;
     let body = JudgedView {

@@ -12,7 +12,7 @@ use semel_core::time::Moment;
 use semel_core::wire::{ArmedView, BeginView, EffectView, effect_view, rfc3339};
 use semel_core::wire_answer::{LeaseView, SettledView};
 use semel_core::wire_ask::{BeginAsk, DecideAsk, RenewAsk, ResolveAsk, SettleAsk, person};
-use semel_engine::{Answer, Armed};
+use semel_engine::{Answer, Armed, Engine, Error};
 use semel_store::Query;
 use serde_json::{Value, json};
 
@@ -247,6 +247,16 @@ pub(crate) async fn find(app: &App, namespace: &Namespace, id: &str) -> Result<E
     Ok(app.engine.generation(&address, generation).await?)
 }
 
+/// Whether nobody has opened a further generation since. Versions of generations begin anew, so
+/// the version alone does not tell which of them a person looked at.
+pub(crate) async fn check_newest(engine: &Engine, seen: &Effect) -> Result<(), Error> {
+    let newest = engine.effect(&seen.address).await?;
+    match newest.generation == seen.generation {
+        true => Ok(()),
+        false => Err(Error::new(Code::VersionChanged, "there is a further generation by now")),
+    }
+}
+
 pub(super) fn read_id(namespace: &Namespace, id: &str) -> Result<(Address, u32), Problem> {
     derive::read_ref(namespace, id)
         .or_else(|| derive::read_ref(&namespace.draft(), id))
@@ -285,7 +295,11 @@ async fn resolve(call: Call) -> Result<Reply, Problem> {
     let person = person(&call.who.actor, &ask.reason, ask.version);
     let mut turn = Turn::of(&call, "resolve").await?;
     if let Some(engine) = turn.engine() {
-        turn.took(engine.resolve(&effect.address, &person, &resolution).await).await?;
+        let decided = match check_newest(&engine, &effect).await {
+            Ok(()) => engine.resolve(&effect.address, &person, &resolution).await,
+            Err(error) => Err(error),
+        };
+        turn.took(decided).await?;
     }
     newest(&call, &effect, &turn).await
 }
@@ -296,7 +310,11 @@ async fn supersede(call: Call) -> Result<Reply, Problem> {
     let person = person(&call.who.actor, &ask.reason, ask.version);
     let mut turn = Turn::of(&call, "supersede").await?;
     if let Some(engine) = turn.engine() {
-        turn.took(engine.supersede(&effect.address, &person).await).await?;
+        let decided = match check_newest(&engine, &effect).await {
+            Ok(()) => engine.supersede(&effect.address, &person).await,
+            Err(error) => Err(error),
+        };
+        turn.took(decided).await?;
     }
     newest(&call, &effect, &turn).await
 }
@@ -307,7 +325,11 @@ async fn void(call: Call) -> Result<Reply, Problem> {
     let person = person(&call.who.actor, &ask.reason, ask.version);
     let mut turn = Turn::of(&call, "void").await?;
     if let Some(engine) = turn.engine() {
-        turn.took(engine.void(&effect.address, &person).await).await?;
+        let decided = match check_newest(&engine, &effect).await {
+            Ok(()) => engine.void(&effect.address, &person).await,
+            Err(error) => Err(error),
+        };
+        turn.took(decided).await?;
     }
     newest(&call, &effect, &turn).await
 }

@@ -9,7 +9,7 @@ use semel_core::repeats::{Door, Subject};
 use semel_core::wire::GateView;
 use semel_core::wire_ask::{ContractAsk, GateAsk, GateDoneAsk, GateFailedAsk};
 use semel_core::{derive, json::Json};
-use semel_engine::Answer;
+use semel_engine::{Answer, Armed};
 
 use super::effects::{begun, read_id};
 use crate::openapi::Operation;
@@ -54,6 +54,7 @@ async fn ask(call: Call) -> Result<Reply, Problem> {
     let begin_of = begin.begin(&call.who.namespace, &call.who.actor)?;
     let id = derive::effect_ref(&begin_of.address, 0);
     let body = match begun(&call, &begin, call.app.settings.limits.hold_ms).await {
+        Ok((address, Answer::Probe(look))) => leave_look(&call, &address, &look).await?,
         Ok((address, answer)) => decided(&call, &address, answer),
         Err(problem) => refused(&id, problem)?,
     };
@@ -86,6 +87,16 @@ fn decided(call: &Call, address: &Address, answer: Answer) -> GateView {
             ..repeated("failed")
         },
     }
+}
+
+/// The effect was begun elsewhere, by somebody who can look. Whoever asks at the gate cannot: the
+/// look is given back, and nothing is sent.
+async fn leave_look(call: &Call, address: &Address, look: &Armed) -> Result<GateView, Problem> {
+    let reason = "the gate cannot look".to_owned();
+    let report = Report::Unknown { reason, key_not_used: false };
+    let ask = Settle { fence: look.permit.fence, report, retry_after_ms: None };
+    call.app.engine.settle(address, &ask).await?;
+    Ok(GateView { decision: "in_doubt", id: look.id(), ..GateView::default() })
 }
 
 /// What the ledger answers is a decision; what is wrong with the request is not.

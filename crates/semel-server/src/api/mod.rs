@@ -16,7 +16,7 @@ mod tokens;
 
 use crate::route::Route;
 
-pub(crate) use effects::find as find_effect;
+pub(crate) use effects::{check_newest, find as find_effect};
 pub(crate) use runs::{find as find_run, viewed as run_viewed};
 
 /// Every route there is.

@@ -161,6 +161,11 @@ async fn signal(call: Call) -> Result<Reply, Problem> {
     let identity = call.idempotency_key()?.map(|key| key.as_str().to_owned());
     let (namespace, run) = found(&call).await?;
     let name = call.param("name").to_owned();
+    if name.starts_with("callback ") {
+        // Whoever answers a callback shows its token.
+        let text = "a callback is answered by its token: POST /v1/callbacks/{token}";
+        return Err(Problem::new(Code::RequestInvalid, text));
+    }
     let signal = Signal { namespace, run: run.id, name, identity, payload };
     let signalled = call.app.engine.signal(signal).await?;
     let body = SignalledView { identity: signalled.identity, repeated: signalled.repeated };

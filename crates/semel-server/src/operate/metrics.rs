@@ -241,7 +241,9 @@ fn set_tally(app: &App, tally: Option<&Tally>) {
     gauge!("semel_approvals_held").set(known(|tally| tally.held));
     let now = app.engine.store().ground().now.wall;
     let age = |tally: &Tally| {
-        let ms = tally.oldest_in_doubt.map_or(0, |at| u64::try_from(now.0 - at.0).unwrap_or(0));
+        let ms = tally
+            .oldest_in_doubt
+            .map_or(0, |at| u64::try_from(now.0.saturating_sub(at.0)).unwrap_or(0));
         Duration::from_millis(ms).as_secs_f64()
     };
     gauge!("semel_oldest_in_doubt_seconds").set(tally.map_or(f64::NAN, age));

@@ -266,3 +266,26 @@ async fn a_list_of_members_is_not_taken_for_the_object() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_decision_about_an_older_generation_changes_nothing() {
+    on_both(async |door| {
+        let id = door.done("again", json!(1), json!("R")).await;
+        let path = format!("/v1/effects/{id}");
+        let version = door.get(&path).await.is(200).json()["version"].clone();
+        let once_more = json!({ "reason": "once more", "version": version });
+        let supersede = format!("{path}/supersede");
+        let first = door.keyed(&supersede, "s-1", &once_more).await.is(200).json();
+        assert_eq!(first["generation"], 1);
+        door.done("again", json!(1), json!("R2")).await;
+        // Its version counts anew, so the same number may come by again.
+        for version in 1..5 {
+            let stale = json!({ "reason": "once more", "version": version });
+            door.post(&supersede, &stale).await.refused(409, "version_changed");
+        }
+        let again = door.keyed(&supersede, "s-1", &once_more).await.is(200);
+        assert_eq!(again.header("idempotent-replayed"), Some("true"));
+        assert_eq!(again.json()["generation"], 1);
+    })
+    .await;
+}

@@ -50,3 +50,16 @@ async fn the_gate_tells_what_is_not_known() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_gate_never_says_go_where_somebody_must_look_first() {
+    on_both(async |door| {
+        let body = json!({ "action": "mail", "key": "look", "lease": "100ms", "deadline": "100ms",
+                           "contract": { "probe": { "settle": "100ms" } } });
+        let begun = door.begin(body).await.is(200).json();
+        assert_eq!(begun["outcome"], "attempt");
+        tokio::time::sleep(std::time::Duration::from_millis(400)).await;
+        assert_eq!(gate(&door, "look", Value::Null).await["decision"], "in_doubt");
+    })
+    .await;
+}

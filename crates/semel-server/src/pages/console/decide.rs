@@ -12,7 +12,7 @@ use super::super::approve::answer_of;
 use super::super::form::Form;
 use super::effect::shown;
 use super::{Visitor, console, redirect};
-use crate::api::find_effect;
+use crate::api::{check_newest, find_effect};
 use crate::openapi::Operation;
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route};
@@ -45,6 +45,7 @@ async fn judge(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
     };
     let person = person(&visitor.who.actor, form.get("note"), effect.version);
     let engine = &call.app.engine;
+    check_newest(engine, &effect).await?;
     match engine.judge(&effect.address, &person, answer, call.param("digest")).await {
         Ok(decided) if decided.is_new || decided.judgement.answer == answer => {
             Ok(redirect(&format!("/console/effects/{}", call.param("id"))))
@@ -79,6 +80,7 @@ async fn resolve(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
         return Err(Problem::new(Code::RequestInvalid, "the form lacks the version"));
     };
     let person = person(&visitor.who.actor, form.get("reason"), version);
+    check_newest(&call.app.engine, &effect).await?;
     match call.app.engine.resolve(&effect.address, &person, &resolution).await {
         Ok(_) => Ok(redirect(&format!("/console/effects/{}", call.param("id")))),
         Err(error) => refused(&call, &visitor, effect, error).await,

@@ -177,7 +177,8 @@ impl RunRowShape<'_> {
 
 /// A count that every database can hold: one it cannot would fail everybody's commit.
 fn number(count: u64) -> Result<u64, Malformed> {
-    let is_held = i64::try_from(count).is_ok();
+    // With room above: what is counted on must fit, too.
+    let is_held = count <= 1 << 53;
     is_held.then_some(count).ok_or_else(|| Malformed(format!("{count} is too large")))
 }
 
