@@ -182,6 +182,9 @@ mod tests {
             assert!(reach.may_write(Some(&plain), &answered(&plain, Answer::Expired)));
             let denied = answered(&plain, Answer::Denied);
             assert_eq!(reach.may_write(Some(&denied), &approved), may_approve, "{role:?}");
+            // Nor is what people said taken away, or their question.
+            assert_eq!(reach.may_write(Some(&retried), &plain), may_decide, "{role:?}");
+            assert_eq!(reach.may_write(Some(&denied), &plain), may_approve, "{role:?}");
         }
         assert!(!has_said(&plain));
         assert!(has_said(&retried) && has_said(&approved) && has_said(&further));
