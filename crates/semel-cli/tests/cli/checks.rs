@@ -24,7 +24,8 @@ fn verify_counts_every_effect_in_one_state() {
     let states = json!({ "done": 1, "failed": 1, "in_doubt": 1, "planned": 1 });
     let want = json!({
         "effects": 4, "states": states, "runs": 0, "run_states": {}, "cards": 0, "approvals": 0,
-        "large_values": 0, "outbox": 0, "audit_entries": 0, "head_lines": 0, "violations": []
+        "large_values": 0, "outbox": 0, "audit_entries": 0, "head_lines": 0,
+        "key_dropped": 0, "violations": []
     });
     assert_eq!(verified, want);
     let text = world.semel(&["verify"]).expect(0);

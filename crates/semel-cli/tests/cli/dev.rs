@@ -20,9 +20,9 @@ if [ "$1" = -c ]; then
   for file; do grep -q BROKEN "$file" && { echo "SyntaxError: $file" >&2; exit 1; }; done
   exit 0
 fi
+trap 'echo "end $$" >> "$here/book"; exit 0' TERM
 echo "start $$ $*" >> "$here/book"
 grep -q CRASH "$here/app.py" && exit 3
-trap 'echo "end $$" >> "$here/book"; exit 0' TERM
 while :; do sleep 0.05; done
 "#;
 

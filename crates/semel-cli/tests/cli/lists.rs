@@ -88,7 +88,7 @@ fn show_json_has_the_members_of_the_design() {
     assert_eq!(effect["version"], 2, "one commit to arm, one to settle");
     assert_eq!(effect["receipt"], receipt("ok"));
     assert_eq!(effect["workflow"], "demo");
-    assert!(effect["id"].as_str().is_some_and(|id| id.len() == 36), "{effect}");
+    assert!(effect["id"].as_str().is_some_and(|id| id.ends_with("Y3JtLXRpY2tldABvaw")), "{effect}");
     assert!(effect["contract"]["promise"].as_str().expect("it").starts_with("at most once"));
     let attempt = &effect["attempts"][0];
     assert_eq!((&attempt["kind"], &attempt["outcome"]), (&json!("send"), &json!("applied")));

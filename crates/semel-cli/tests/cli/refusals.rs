@@ -87,10 +87,11 @@ fn check_no_store(url: &str, code: i32, why: &str) {
 #[test]
 fn an_address_that_is_no_store_ends_with_two() {
     for url in
-        ["", "sqlite:", "postgres://localhost:port/x", "mysql://localhost/x", "semel.db", "memory:"]
+        ["sqlite:", "postgres://localhost:port/x", "mysql://localhost/x", "semel.db", "memory:"]
     {
         check_no_store(url, 2, "store_url_invalid");
     }
+    check_no_store("", 2, "config_invalid");
 }
 
 #[test]
