@@ -38,7 +38,13 @@ impl Problem {
         let status = status(self.code);
         let detail = match status.is_server_error() {
             true => {
-                tracing::warn!(code = %self.code, detail = %self.detail, request, "failed");
+                // An overload is counted, not told line by line: that would make it worse.
+                match self.code {
+                    Code::Overloaded => tracing::debug!(request, "overloaded"),
+                    _ => {
+                        tracing::warn!(code = %self.code, detail = %self.detail, request, "failed")
+                    }
+                }
                 self.code.hint()
             }
             false => &self.detail,
