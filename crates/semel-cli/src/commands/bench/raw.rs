@@ -65,7 +65,7 @@ fn commits(
     mut fill: impl FnMut(&Transaction<'_>, u64) -> anyhow::Result<()>,
     rows_per_commit: f64,
 ) -> anyhow::Result<f64> {
-    let mut connection = Connection::open(beside.with_file_name("raw.db"))?;
+    let mut connection = Connection::open(beside.with_extension("raw"))?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.execute_batch("CREATE TABLE rows (id INTEGER PRIMARY KEY, body TEXT NOT NULL)")?;
