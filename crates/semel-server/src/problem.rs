@@ -42,7 +42,7 @@ impl Problem {
                 match self.code {
                     Code::Overloaded => tracing::debug!(request, "overloaded"),
                     _ => {
-                        tracing::warn!(code = %self.code, detail = %self.detail, request, "failed")
+                        tracing::warn!(code = %self.code, detail = %self.detail, request, "failed");
                     }
                 }
                 self.code.hint()
