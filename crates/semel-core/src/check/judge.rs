@@ -131,8 +131,7 @@ impl Sight<'_> {
         let doubted = self.doubted();
         let names: Vec<String> = doubted.iter().map(|effect| effect.name()).collect();
         let (first, names) = (doubted.first()?, names.join(", "));
-        let stays = |effect: &&EffectSeen| effect.contract == "at_most_once" || effect.key_not_used;
-        if let Some(effect) = doubted.iter().find(|effect| !stays(effect)) {
+        if let Some(effect) = doubted.iter().find(|effect| !effect.may_stay_in_doubt()) {
             let text =
                 format!("{} is in doubt, and {} settles that", effect.name(), effect.contract);
             return Some(bad(Outcome::InDoubt, text));
@@ -178,7 +177,9 @@ impl Sight<'_> {
         let (seen, usual) = (self.seen.result.as_ref()?, self.baseline.result.as_ref()?);
         // How often something was tried may be part of an error's words.
         let is_result = self.seen.state == "done";
-        if !is_result || seen == usual || self.paid_again().is_some() || self.has_later_receipt() {
+        let is_explained =
+            self.paid_again().is_some() || self.has_later_receipt() || self.has_settled_doubt();
+        if !is_result || seen == usual || is_explained {
             return None;
         }
         let text = format!("came to {} instead of {}", brief(seen), brief(usual));
@@ -192,6 +193,12 @@ impl Sight<'_> {
             effect.attempts.len() > 1
                 && before.is_some_and(|before| before.receipt != effect.receipt)
         })
+    }
+
+    /// The run may have gone on in doubt before the late word of whoever stood still settled it.
+    fn has_settled_doubt(&self) -> bool {
+        let was_doubted = |effect: &&EffectSeen| effect.attempts.iter().any(|it| it.was_doubted);
+        self.seen.effects.iter().filter(was_doubted).any(EffectSeen::may_stay_in_doubt)
     }
 
     /// The same effect in the undisturbed run.

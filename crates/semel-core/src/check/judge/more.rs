@@ -68,6 +68,11 @@ impl EffectSeen {
         self.contract == "harmless"
     }
 
+    /// Nothing but a person's word, or a late one of its attempt, settles a doubt.
+    pub(super) fn may_stay_in_doubt(&self) -> bool {
+        self.contract == "at_most_once" || self.key_not_used
+    }
+
     fn sends(&self) -> u64 {
         self.attempts.iter().filter(|attempt| attempt.kind == "send").count() as u64
     }

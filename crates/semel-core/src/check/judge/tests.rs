@@ -178,6 +178,16 @@ fn another_result_has_diverged_where_nothing_was_asked_for_again() {
         seen.effects[0].receipt = Some(r#"{"found":1}"#.into());
     };
     check(&kill(), found, "ok once");
+    // A run that goes on in doubt says so, even where a late receipt settles it afterwards.
+    let doubted = |contract: &'static str| {
+        move |seen: &mut Observation| {
+            other(seen);
+            seen.effects[0].contract = contract.into();
+            seen.effects[0].attempts[0].was_doubted = true;
+        }
+    };
+    check(&kill(), doubted("at_most_once"), "ok once");
+    check(&kill(), doubted("native_key"), "bad diverged");
     // Whoever gives no result of the undisturbed run says that it is never the same.
     let mut baseline = baseline();
     baseline.result = None;
