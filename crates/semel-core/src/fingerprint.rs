@@ -65,6 +65,12 @@ impl Fingerprint {
     }
 }
 
+/// Whether two texts say the same, however they are written.
+pub fn says_the_same(one: &str, other: &str) -> bool {
+    let digest = |text: &str| digest_1(text.as_bytes(), &Rule::All);
+    one == other || digest(one) == digest(other)
+}
+
 /// The digest of form 1, frozen by golden vectors.
 fn digest_1(input: &[u8], rule: &Rule) -> [u8; 32] {
     let canonical = match rule {
@@ -98,6 +104,9 @@ mod tests {
         assert!(stored.matches(first.as_bytes()), "{first} does not match itself");
         assert_eq!(stored.matches(second.as_bytes()), want, "{first} then {second}");
         assert_eq!(Fingerprint::of(second.as_bytes(), rule) == stored, want, "{first}, {second}");
+        if *rule == Rule::All {
+            assert_eq!(says_the_same(first, second), want, "{first}, {second}");
+        }
     }
 
     fn payload_key(payload: &str, rule: &Rule) -> Key {

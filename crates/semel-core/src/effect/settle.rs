@@ -1,6 +1,7 @@
 //! What happens to an attempt after it was armed: it is settled, renewed, or its lease is gone.
 
 use super::{Refusal, State, approve, short};
+use crate::fingerprint::says_the_same;
 use crate::json::Json;
 use crate::limits;
 use crate::record::{Alarm, AlarmKind, Attempt, By, Doubt, Effect, End, Kind, Outcome};
@@ -110,15 +111,16 @@ fn file(
     now: &Moment,
 ) -> Settled {
     let attempt = &effect.attempts[index];
-    if attempt.receipt() == Some(receipt) && others.is_empty() {
+    let says = |one: &Json, other: &Json| says_the_same(one.text(), other.text());
+    if attempt.receipt().is_some_and(|filed| says(filed, receipt)) && others.is_empty() {
         return Settled {
             effect: None,
             kept_as_evidence: !is_current && !ended_by_worker(attempt),
         };
     }
     let first = effect.receipt();
-    let alarmed = |receipt: &Json| effect.alarms.iter().any(|alarm| alarm.receipt == *receipt);
-    let differs = first.is_some_and(|first| first != receipt);
+    let alarmed = |receipt: &Json| effect.alarms.iter().any(|alarm| says(&alarm.receipt, receipt));
+    let differs = first.is_some_and(|first| !says(first, receipt));
     let has_failed = effect.state(now) == State::Failed;
     let mut next = effect.next();
     let mut alarm = |kind, receipt: &Json| {

@@ -1,6 +1,7 @@
 //! What people may decide about a run. Each decision may be repeated safely.
 
 use super::{Cancel, Ended, How, Pause, Refusal, Run, next, open};
+use crate::fingerprint::says_the_same;
 use crate::journal::{Event, Fault, Value};
 use crate::limits;
 use crate::time::Moment;
@@ -74,7 +75,9 @@ pub fn deliver(
     waiting: usize,
 ) -> Result<Delivery, Refusal> {
     match before {
-        Some(first) if first == sent => return Ok(Delivery::Repeat),
+        Some((name, payload)) if name == sent.0 && says_the_same(payload, sent.1) => {
+            return Ok(Delivery::Repeat);
+        }
         // The first one stands; whoever says something else is told.
         Some(_) => return Err(Refusal::DeliveryChanged),
         None => open(run)?,
