@@ -213,22 +213,22 @@ pub async fn due_cards_come_earliest_first(store: Subject) {
     let at = |hours: i64| Some(Wall(now.0 + hours * HOUR_MS as i64));
     for (name, due) in [("b", at(-2)), ("c", at(-3)), ("later", at(2)), ("a", at(-2)), ("no", None)]
     {
-        write(&*store, Write::Card(Card { due, ..card("schedule", name) })).await;
+        write(&*store, Write::Card(Card { due, ..card("rate", name) })).await;
     }
     write(&*store, Write::Card(Card { due: at(-9), ..card("callback", "other") })).await;
-    let first = Card { namespace: "a".into(), due: at(-2), ..card("schedule", "z") };
+    let first = Card { namespace: "a".into(), due: at(-2), ..card("rate", "z") };
     write(&*store, Write::Card(first)).await;
     let due = async |limit| {
-        let due = store.due_cards("schedule", limit).await.expect("due cards");
+        let due = store.due_cards("rate", limit).await.expect("due cards");
         due.into_iter().map(|card| card.name).collect::<Vec<_>>()
     };
     assert_eq!(due(10).await, ["c", "z", "a", "b"]);
     assert_eq!(due(2).await, ["c", "z"]);
     assert_eq!(due(0).await, [""; 0]);
     // A change moves it to its new time.
-    let last = Card { due: at(-3), ..card("schedule", "c") };
+    let last = Card { due: at(-3), ..card("rate", "c") };
     write(&*store, Write::Card(next(&last, "moved", at(1).map(|at| at.0)))).await;
-    let asleep = card("schedule", "no");
+    let asleep = card("rate", "no");
     write(&*store, Write::Card(next(&asleep, "woken", Some(i64::MIN)))).await;
     assert_eq!(due(10).await, ["no", "z", "a", "b"]);
 }

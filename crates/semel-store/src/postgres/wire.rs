@@ -89,9 +89,16 @@ impl From<Fault> for StoreError {
             SqlState::UNDEFINED_TABLE
             | SqlState::INVALID_SCHEMA_NAME
             | SqlState::UNDEFINED_COLUMN => StoreError::Missing(text),
+            state if is_of_the_data(&state) => StoreError::Corrupt(text),
             _ => StoreError::Unavailable(text),
         }
     }
+}
+
+/// Whether the server refuses what it was given, and will whenever it is asked: a text that it
+/// cannot hold, a law of a table, a row that fits into no page.
+fn is_of_the_data(state: &SqlState) -> bool {
+    ["22", "23", "54"].iter().any(|class| state.code().starts_with(class))
 }
 
 impl Wire for Transaction<'_> {

@@ -302,8 +302,55 @@ impl WriteShape<'_> {
             return Err(Malformed(format!("a batch has at most {max} writes")));
         }
         let writes = shapes.into_iter().map(WriteShape::read).collect::<Result<Vec<_>, _>>()?;
+        writes.iter().try_for_each(check_texts)?;
         Ok(Batch { writes: writes.into() })
     }
+}
+
+/// Names that rows are found by, at most.
+const NAME_BYTES_MAX: usize = 1_024;
+
+/// Whether every database can hold the texts of a write: one it cannot would fail the commits of
+/// all that came with it.
+fn check_texts(write: &Write) -> Result<(), Malformed> {
+    let (names, text) = texts(write);
+    if names.iter().any(|name| name.len() > NAME_BYTES_MAX) {
+        return Err(Malformed("a name is too long".into()));
+    }
+    match names.iter().any(|name| name.contains('\0')) || text.contains('\0') {
+        true => Err(Malformed("a text has a zero byte".into())),
+        false => Ok(()),
+    }
+}
+
+/// The names in a write, and the text that is no JSON for sure.
+fn texts(write: &Write) -> (Vec<&str>, &str) {
+    match write {
+        Write::InEpoch(_) | Write::Holds { .. } => (Vec::new(), ""),
+        Write::Insert(row) | Write::Update(row) => {
+            let Row { address, workflow, .. } = row;
+            let names = [address.action.as_str(), address.key.as_str()].into_iter();
+            (names.chain(workflow.as_deref()).collect(), "")
+        }
+        Write::Remove { address, .. } => (vec![address.action.as_str(), address.key.as_str()], ""),
+        Write::StartRun(row) | Write::UpdateRun(row) => (names_of_run(row), ""),
+        Write::DropRun { namespace, id, row, .. } => {
+            let of_row = row.as_ref().map(names_of_run).unwrap_or_default();
+            ([namespace.as_str(), id].into_iter().chain(of_row).collect(), "")
+        }
+        Write::Append(Append { text, .. }) => (Vec::new(), text),
+        Write::Deliver(delivery) => (vec![&delivery.identity, &delivery.name], &delivery.payload),
+        Write::Consume { identity, .. } => (vec![identity], ""),
+        Write::Touch { namespace, id, .. } => (vec![namespace, id], ""),
+        Write::Blob { namespace, digest, text, .. } => (vec![namespace, digest], text),
+        Write::Card(card) => (vec![&card.namespace, &card.kind, &card.name], &card.record),
+        Write::DropCard { namespace, kind, name, .. } => (vec![namespace, kind, name], ""),
+    }
+}
+
+fn names_of_run(row: &RunRow) -> Vec<&str> {
+    let names = [&row.namespace, &row.id, &row.workflow, &row.key, &row.lane].map(String::as_str);
+    names.into_iter().chain(row.queue.as_deref()).collect()
 }
 
 /// A tombstone is that of the run that is dropped, and of no other.
