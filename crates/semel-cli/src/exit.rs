@@ -158,6 +158,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::KeyMissing
         | Code::RequestInvalid
         | Code::BodyTooLarge
+        | Code::HeadTooLarge
         | Code::MediaUnsupported
         | Code::MethodNotAllowed
         | Code::ConfigInvalid

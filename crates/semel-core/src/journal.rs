@@ -15,6 +15,9 @@ use crate::time::{Moment, Steady, Wall};
 /// The version of this shape. A journal that holds a newer one is refused.
 pub const FORMAT: u32 = 1;
 
+/// What a step is that gives the code the token of a callback.
+pub const CALLBACK: &str = "callback";
+
 /// One entry. Its place in the order is the row's, not its own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
@@ -215,6 +218,11 @@ impl Event {
             | Event::Resumed { .. }
             | Event::Finished { .. } => None,
         }
+    }
+
+    /// Whether its value is the token of a callback: whoever has that may answer for the outside.
+    pub fn gives_token(&self) -> bool {
+        matches!(self, Event::Step { what, .. } if what == CALLBACK)
     }
 
     /// The value that this event carries, where it carries one.

@@ -52,6 +52,16 @@ impl Reach {
         KINDS.contains(&kind)
     }
 
+    /// Whether it may see tokens of callbacks: whoever may signal a run anyway.
+    pub fn sees_tokens(&self) -> bool {
+        self.role.may(Permission::Start)
+    }
+
+    /// Whether it may write cards of a kind. Schedules are an operator's, and fire by themselves.
+    pub fn may_write_kind(&self, kind: &str) -> bool {
+        self.sees_kind(kind) && (kind != schedule::CARD || self.role.may(Permission::Operate))
+    }
+
     /// Whether it may remove what is past its retention. Otherwise that is left to the server.
     pub fn may_remove(&self) -> bool {
         self.role.may(Permission::Operate)
@@ -95,8 +105,15 @@ fn answers(stored: Option<&Effect>, next: &Effect) -> bool {
         let judgement = effect.approval.as_ref()?.judgement.clone();
         judgement.filter(|judgement| judgement.answer != Answer::Expired)
     };
+    // What was answered is one exact payload, asked in one way.
+    let asked = |effect: &Effect| {
+        let asked = effect.approval.clone()?;
+        Some((asked.digest, asked.requester, asked.four_eyes, asked.note, asked.only))
+    };
     let is_unasked = next.approval.is_none() && stored.is_some_and(|it| it.approval.is_some());
-    is_unasked || of(next) != stored.and_then(of)
+    let answer = of(next);
+    let is_changed = answer.is_some() && stored.is_some_and(|it| asked(it) != asked(next));
+    is_unasked || is_changed || answer != stored.and_then(of)
 }
 
 #[cfg(test)]

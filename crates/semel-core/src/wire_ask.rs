@@ -53,6 +53,9 @@ where
 pub enum KeyAsk {
     Text(String),
     Parts(Vec<String>),
+    /// A number, for instance: no key.
+    #[cfg_attr(feature = "schema", schemars(skip))]
+    Other(serde::de::IgnoredAny),
 }
 
 impl KeyAsk {
@@ -60,6 +63,10 @@ impl KeyAsk {
         let key = match self {
             KeyAsk::Text(text) => Key::from_text(text),
             KeyAsk::Parts(parts) => Key::from_parts(parts),
+            KeyAsk::Other(_) => {
+                let why = "`key` is a text, or a list of texts";
+                return invalid(Code::KeyInvalid, why);
+            }
         };
         key.or_else(|error| invalid(Code::KeyInvalid, error.why))
     }
@@ -465,6 +472,7 @@ impl StartAsk {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SteerAsk {
+    #[serde(default)]
     pub reason: String,
 }
 
@@ -477,6 +485,7 @@ pub struct SkipAsk {
     pub step: String,
     #[serde(default = "Json::null")]
     pub value: Json,
+    #[serde(default)]
     pub reason: String,
 }
 
@@ -486,10 +495,11 @@ pub struct SkipAsk {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct MoveAsk {
     pub release: String,
+    #[serde(default)]
     pub reason: String,
 }
 
-/// `POST /v1/workflows/{name}/releases/promote` and `/roll_back`.
+/// `POST /v1/workflows/{name}/releases/promote`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -38,11 +38,7 @@ impl Engine {
 
     /// The write that appends a decision.
     async fn audited(&self, namespace: &str, deed: &Deed, at: Wall) -> Result<Write, Error> {
-        let newest = self.store().cards(&entries(namespace, None, 1)).await?;
-        let end = match newest.first() {
-            None => End::of_namespace(namespace),
-            Some(card) => audit::read(&card.record).map_err(|what| unreadable(card, &what))?.1,
-        };
+        let end = self.audit_end(namespace).await?;
         let (entry, record) = audit::append(&end, deed, at);
         Ok(Write::Card(Card {
             namespace: namespace.to_owned(),
@@ -52,6 +48,21 @@ impl Engine {
             due: None,
             record,
         }))
+    }
+
+    async fn audit_end(&self, namespace: &str) -> Result<End, Error> {
+        let newest = self.store().cards(&entries(namespace, None, 1)).await?;
+        Ok(match newest.first() {
+            None => End::of_namespace(namespace),
+            Some(card) => audit::read(&card.record).map_err(|what| unreadable(card, &what))?.1,
+        })
+    }
+
+    /// Whether a card that somebody else wrote is the next entry of its chain.
+    pub async fn is_next_entry(&self, card: &Card) -> Result<bool, Error> {
+        let end = self.audit_end(&card.namespace).await?;
+        let entry = audit::follow(&end, &card.record);
+        Ok(entry.is_ok_and(|(entry, _)| audit::card_name(entry.seq) == card.name))
     }
 
     /// Appends a decision whose consequences are written elsewhere.

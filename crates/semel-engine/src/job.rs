@@ -281,7 +281,7 @@ async fn turn_for_ever(inner: Weak<Inner>) {
     let mut turns: u64 = 0;
     let mut next_turn: Option<Steady> = None;
     while let Some(inner) = inner.upgrade() {
-        let engine = Engine { inner, identity: None };
+        let engine = Engine { inner, identity: None, actor: None };
         engine.turned(Loop::Job);
         let now = engine.store().ground().now;
         let until = match next_turn {

@@ -74,6 +74,8 @@ pub struct Engine {
     inner: Arc<Inner>,
     /// Names the decision that is taken with this handle.
     identity: Option<Arc<Identity>>,
+    /// Who acts with this handle; else the process does.
+    actor: Option<Arc<str>>,
 }
 
 /// A handle that does not keep the engine alive.
@@ -85,7 +87,7 @@ pub struct WeakEngine {
 impl WeakEngine {
     /// The engine, if anybody still has it.
     pub fn upgrade(&self) -> Option<Engine> {
-        self.inner.upgrade().map(|inner| Engine { inner, identity: None })
+        self.inner.upgrade().map(|inner| Engine { inner, identity: None, actor: None })
     }
 }
 
@@ -178,7 +180,7 @@ impl Engine {
             deliveries: Noted::default(),
             audit_turn: tokio::sync::Mutex::default(),
         };
-        Ok(Engine { inner: Arc::new(inner), identity: None })
+        Ok(Engine { inner: Arc::new(inner), identity: None, actor: None })
     }
 
     /// A handle that does not keep the engine alive.

@@ -130,7 +130,7 @@ impl Engine {
 async fn look_for_ever(inner: Weak<Inner>, namespace: Namespace, declared: Declared) {
     let mut told = Told::default();
     while let Some(inner) = inner.upgrade() {
-        let engine = Engine { inner, identity: None };
+        let engine = Engine { inner, identity: None, actor: None };
         if let Err(error) = engine.notify(&namespace, declared, &mut told).await {
             tracing::warn!(%namespace, %error, "a look for people's occasions failed");
         }

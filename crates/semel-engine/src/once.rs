@@ -7,6 +7,7 @@ use semel_core::limits;
 use semel_core::time::Wall;
 use semel_store::{Card, Write};
 
+use crate::commit::Stopped;
 use crate::{Engine, Error};
 
 /// The kind of card that an identity is.
@@ -25,7 +26,12 @@ pub struct Identity {
 impl Engine {
     /// The same engine, whose next decision is the one that this names.
     pub fn once(&self, identity: Identity) -> Engine {
-        Engine { inner: self.inner.clone(), identity: Some(identity.into()) }
+        Engine { identity: Some(identity.into()), ..self.clone() }
+    }
+
+    /// The same engine, whose changes of schedules are this person's.
+    pub fn acting_for(&self, actor: &str) -> Engine {
+        Engine { actor: Some(actor.into()), ..self.clone() }
     }
 
     /// Whether this very request has decided before.
@@ -35,6 +41,21 @@ impl Engine {
             None => Ok(false),
             Some(card) if card.record == *request => Ok(true),
             Some(_) => Err(Error::new(Code::InputChanged, "the key was used with another request")),
+        }
+    }
+
+    /// Writes down a request that found nothing to do: later there might be, and it was answered.
+    /// One that did something has written itself down with it.
+    pub async fn remember(&self, identity: &Identity) -> Result<(), Error> {
+        if self.decided_before(identity).await? {
+            return Ok(());
+        }
+        let now = self.store().ground().now.wall;
+        let Some(write) = self.once(identity.clone()).identified(now) else { return Ok(()) };
+        match self.commit(write.into()).await {
+            // Its twin was quicker.
+            Ok(()) | Err(Stopped::Stale(_)) => Ok(()),
+            Err(Stopped::Error(error)) => Err(error),
         }
     }
 

@@ -290,7 +290,8 @@ impl Engine {
 
     /// Where no person is named, the process that asked for it is.
     fn on_schedule(&self, name: &str, verb: Verb, by: Option<(&str, &str)>) -> Deed {
-        let (actor, reason) = by.unwrap_or((self.inner.worker.as_str(), ""));
+        let own = self.actor.as_deref().unwrap_or(&self.inner.worker);
+        let (actor, reason) = by.unwrap_or((own, ""));
         Deed {
             actor: actor.to_owned(),
             verb,

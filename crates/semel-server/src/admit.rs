@@ -15,10 +15,33 @@ use crate::settings::Limits;
 /// Counts of what is under way.
 pub(crate) struct Admission {
     limits: Limits,
-    requests: Arc<Semaphore>,
-    bodies: Arc<Semaphore>,
+    known: Gate,
+    open: Gate,
     shares: Arc<Mutex<HashMap<Namespace, usize>>>,
     buckets: Mutex<HashMap<Namespace, Bucket>>,
+}
+
+/// Who asks: somebody with a credential, or anybody. What anybody can fill up is apart, so that it
+/// never keeps out those who are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    Known,
+    Open,
+}
+
+/// The share of what everybody can have at once that is set aside for requests without a token.
+const OPEN_SHARE: usize = 4;
+
+struct Gate {
+    requests: Arc<Semaphore>,
+    bodies: Arc<Semaphore>,
+}
+
+impl Gate {
+    fn new(requests: usize, bytes: usize) -> Gate {
+        let of = |places| Arc::new(Semaphore::new(places));
+        Gate { requests: of(requests), bodies: of(bytes) }
+    }
 }
 
 /// New keys that a namespace may still bring.
@@ -54,16 +77,16 @@ impl Admission {
     pub(crate) fn new(limits: Limits) -> Admission {
         Admission {
             limits,
-            requests: Arc::new(Semaphore::new(limits.requests_in_flight)),
-            bodies: Arc::new(Semaphore::new(limits.bodies_bytes)),
+            known: Gate::new(limits.requests_in_flight, limits.bodies_bytes),
+            open: Gate::new(open_requests(&limits), limits.bodies_bytes / OPEN_SHARE),
             shares: Arc::default(),
             buckets: Mutex::default(),
         }
     }
 
     /// A place for one request.
-    pub(crate) fn enter(&self) -> Result<Place, Problem> {
-        match self.requests.clone().try_acquire_owned() {
+    pub(crate) fn enter(&self, lane: Lane) -> Result<Place, Problem> {
+        match self.gate(lane).requests.clone().try_acquire_owned() {
             Ok(request) => Ok(Place { _request: request, share: None }),
             Err(_) => Err(overloaded("too many requests are under way")),
         }
@@ -83,11 +106,30 @@ impl Admission {
         Ok(())
     }
 
-    /// Room for so many more bytes of bodies.
-    pub(crate) fn room(&self, bytes: usize) -> Result<OwnedSemaphorePermit, Problem> {
-        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let room = self.bodies.clone().try_acquire_many_owned(bytes);
-        room.map_err(|_| overloaded("too many bytes are under way"))
+    fn gate(&self, lane: Lane) -> &Gate {
+        match lane {
+            Lane::Known => &self.known,
+            Lane::Open => &self.open,
+        }
+    }
+
+    /// Room for a body of which nothing has come yet.
+    pub(crate) fn no_room(&self, lane: Lane) -> OwnedSemaphorePermit {
+        let room = self.gate(lane).bodies.clone().try_acquire_many_owned(0);
+        room.expect("nothing always fits")
+    }
+
+    /// The same room, for a body that has so many bytes by now.
+    pub(crate) fn room(
+        &self,
+        lane: Lane,
+        room: &mut OwnedSemaphorePermit,
+        bytes: usize,
+    ) -> Result<(), Problem> {
+        let more = u32::try_from(bytes.saturating_sub(room.num_permits())).unwrap_or(u32::MAX);
+        let more = self.gate(lane).bodies.clone().try_acquire_many_owned(more);
+        room.merge(more.map_err(|_| overloaded("too many bytes are under way"))?);
+        Ok(())
     }
 
     /// Whether a namespace may bring one more new key now. Asked only for keys that are new.
@@ -114,8 +156,13 @@ impl Admission {
 
     /// Requests under way.
     pub(crate) fn in_flight(&self) -> usize {
-        self.limits.requests_in_flight - self.requests.available_permits()
+        let free = self.known.requests.available_permits() + self.open.requests.available_permits();
+        self.limits.requests_in_flight + open_requests(&self.limits) - free
     }
+}
+
+fn open_requests(limits: &Limits) -> usize {
+    (limits.requests_in_flight / OPEN_SHARE).max(1)
 }
 
 fn overloaded(text: &str) -> Problem {

@@ -114,7 +114,9 @@ impl App {
         let host = text(header::HOST).map(without_port);
         let is_local = self.settings.listen.ip().is_loopback();
         let ours = &self.settings.hosts;
-        let is_named = |host: &str| ours.iter().any(|name| name.eq_ignore_ascii_case(host));
+        let public = self.settings.public_url.as_deref().map(authority).map(without_port);
+        let named = ours.iter().map(String::as_str).chain(public);
+        let is_named = |host: &str| named.clone().any(|name| name.eq_ignore_ascii_case(host));
         let is_known = |host: &str| is_named(host) || is_local && is_loopback(host);
         if (is_local || !ours.is_empty()) && !host.is_some_and(is_known) {
             return Err(refused("the host"));
@@ -155,6 +157,12 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
         true => Ok(Some(token.trim())),
         false => Err(unknown()),
     }
+}
+
+/// Host and port of an address.
+pub(crate) fn authority(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    rest.split('/').next().unwrap_or_default()
 }
 
 fn without_port(host: &str) -> &str {

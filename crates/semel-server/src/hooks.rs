@@ -21,12 +21,13 @@ use crate::app::{App, OpenError};
 use crate::openapi::Operation;
 use crate::operate::traces;
 use crate::problem::Problem;
+use crate::request::unpack;
 use crate::route::{Access, Call, Reply, Route};
 
 pub(crate) fn routes() -> Vec<Route> {
     const ANSWERS: &[(u16, &str)] =
         &[(202, "a run was started"), (200, "the run of this delivery is there")];
-    let op = |id, summary| Operation::new(id, summary).answers(ANSWERS);
+    let op = |id, summary| Operation::new(id, summary).answers(ANSWERS).raw();
     let mut routes = manage::routes();
     routes.extend([
         Route::post(
@@ -80,7 +81,9 @@ async fn receive(call: Call) -> Result<Reply, Problem> {
     {
         return Err(receiver.refuse(refused));
     }
-    receiver.take(request).await
+    // Signed is what came over the wire; what counts is what was packed.
+    let body = unpack(&call.headers, call.body.clone(), call.app.settings.limits.body_bytes)?;
+    receiver.take(Request { headers: &headers, body: &body }).await
 }
 
 /// Where the trigger of an address is. One that stands in the server's file is found by its name

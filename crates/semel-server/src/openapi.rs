@@ -19,8 +19,10 @@ pub(crate) struct Operation {
     /// The key in the header makes it safe to repeat.
     pub(crate) takes_key: bool,
     pub(crate) takes_json: bool,
-    /// No body is `null`.
+    /// No body is `null`, or an object of which every member is left out.
     pub(crate) is_body_optional: bool,
+    /// The body is handed over as it came, packed or not: its bytes are signed.
+    pub(crate) is_raw: bool,
     /// Answered however busy the server is.
     pub(crate) is_probe: bool,
     /// Its bodies may be larger than those of other routes.
@@ -51,6 +53,7 @@ impl Operation {
             takes_key: false,
             takes_json: false,
             is_body_optional: false,
+            is_raw: false,
             is_probe: false,
             body_bytes: None,
             is_page: false,
@@ -83,6 +86,15 @@ impl Operation {
     /// Takes any JSON, or nothing.
     pub(crate) const fn takes_payload(self) -> Operation {
         Operation { takes_json: true, is_body_optional: true, ..self }
+    }
+
+    /// Its body may be left out.
+    pub(crate) const fn optional(self) -> Operation {
+        Operation { is_body_optional: true, ..self }
+    }
+
+    pub(crate) const fn raw(self) -> Operation {
+        Operation { is_raw: true, ..self }
     }
 
     pub(crate) const fn keyed(self) -> Operation {
@@ -245,7 +257,8 @@ fn parameters(route: &Route) -> Vec<Value> {
     if route.operation.takes_key {
         found.push(json!({
             "name": "Idempotency-Key", "in": "header",
-            "description": "names the request: the same key again gets the first answer",
+            "description": "names the request: the same key again changes nothing, and is answered \
+                            as a repeat (`Idempotent-Replayed: true`)",
             "schema": { "type": "string", "minLength": 1, "maxLength": 255 },
         }));
     }

@@ -33,6 +33,12 @@ impl Problem {
         Problem::new(Code::NotFound, "there is no such thing here")
     }
 
+    /// For roles that could not signal a run, but could answer with the token that they would see.
+    pub(crate) fn holds_token() -> Problem {
+        let text = "the journal holds the token of a callback: it is for roles that may start";
+        Problem::new(Code::Forbidden, text)
+    }
+
     /// The answer. What went wrong inside is logged, and not told to the caller.
     pub(crate) fn reply(&self, request: &str) -> Reply {
         let status = status(self.code);
@@ -194,6 +200,7 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::TransactionUnsupported => StatusCode::CONFLICT,
         Code::Expired => StatusCode::GONE,
         Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         Code::MediaUnsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::InputChanged => StatusCode::UNPROCESSABLE_ENTITY,
         Code::RateLimited | Code::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{RawPathParams, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use bytes::{Bytes, BytesMut};
@@ -18,13 +19,16 @@ use semel_core::code::Code;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
+use crate::admit::Lane;
 use crate::app::App;
 use crate::operate::{self, metrics, traces};
 use crate::problem::Problem;
 use crate::route::{Access, Call, Reply, Route, bad_query};
 
-/// How many times smaller than itself a body may be packed.
-const UNPACK_RATIO_MAX: usize = 100;
+/// What is still read of a body that was refused: a client that is not done sending would see a
+/// broken connection, and not the answer.
+const REFUSED_BYTES_MAX: usize = 8 * 1024 * 1024;
+const REFUSED_TIME: Duration = Duration::from_secs(2);
 
 /// Answers one request of a route.
 pub(crate) async fn answer(
@@ -34,7 +38,9 @@ pub(crate) async fn answer(
     request: Request,
 ) -> Response {
     let id = request_id(request.headers());
-    let path = path.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    // Nothing is called by a name that cannot be printed, and not every store could look for it.
+    let plain = |value: &str| if value.contains(char::is_control) { "" } else { value }.to_owned();
+    let path = path.iter().map(|(name, value)| (name.to_owned(), plain(value))).collect();
     let span = traces::request(&route, &id, request.headers());
     let began = Instant::now();
     let answering = async {
@@ -59,7 +65,32 @@ async fn handle(
     request: Request,
     id: &str,
 ) -> Result<Reply, Problem> {
-    let (parts, body) = request.into_parts();
+    let (parts, mut body) = request.into_parts();
+    let replied = admitted(app, route, path, (parts, &mut body), id).await;
+    if replied.is_err() {
+        let _ = tokio::time::timeout(REFUSED_TIME, pass_over(body)).await;
+    }
+    replied
+}
+
+/// Reads what a client still sends, and keeps nothing of it.
+async fn pass_over(mut body: Body) {
+    let mut read = 0;
+    while let Some(Ok(frame)) = body.frame().await
+        && read < REFUSED_BYTES_MAX
+    {
+        read += frame.data_ref().map_or(0, Bytes::len);
+    }
+}
+
+async fn admitted(
+    app: &Arc<App>,
+    route: &Route,
+    path: BTreeMap<String, String>,
+    (parts, body): (Parts, &mut Body),
+    id: &str,
+) -> Result<Reply, Problem> {
+    check_head(app, &parts)?;
     let access = operate::access(app, route);
     // Whoever probes calls us by an address that nobody has configured, and learns nothing.
     if access != Access::Open || !route.operation.is_probe {
@@ -76,9 +107,10 @@ async fn handle(
         let text = "the server is shutting down";
         return Err(Problem::new(Code::Overloaded, text).retry_after(1_000));
     }
-    let mut place = app.admission.enter()?;
+    let lane = if route.access == Access::Open { Lane::Open } else { Lane::Known };
+    let mut place = app.admission.enter(lane)?;
     let who = app.authorise(route.access, &parts.headers).await?;
-    if route.access != Access::Open {
+    if lane == Lane::Known {
         app.admission.share(&mut place, &who.namespace)?;
     }
     let query = query(parts.uri.query().unwrap_or_default(), route)?;
@@ -92,16 +124,31 @@ async fn handle(
     }
 }
 
+/// The library refuses heads that do not fit into its buffer, which may have grown with a body.
+fn check_head(app: &App, parts: &Parts) -> Result<(), Problem> {
+    let lines = parts.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    let bytes = parts.uri.path_and_query().map_or(0, |path| path.as_str().len());
+    if bytes + lines.sum::<usize>() > app.settings.limits.header_bytes {
+        let text = "the head of the request is larger than this server takes";
+        return Err(Problem::new(Code::HeadTooLarge, text));
+    }
+    Ok(())
+}
+
 /// The query, of which each name is known and stands once.
 fn query(text: &str, route: &Route) -> Result<BTreeMap<String, String>, Problem> {
     let mut query = BTreeMap::new();
     let pairs: Vec<(String, String)> = serde_urlencoded(text)?;
     for (name, value) in pairs {
         let is_known = route.operation.query.iter().any(|one| one.name == name);
-        if !is_known && route.access != Access::Open {
+        let is_strict = route.access != Access::Open;
+        if !is_known && is_strict {
             return Err(bad_query(&printable(&name), "known here"));
         }
-        if query.insert(name.clone(), value).is_some() {
+        if value.contains(char::is_control) {
+            return Err(bad_query(&printable(&name), "printable"));
+        }
+        if query.insert(name.clone(), value).is_some() && is_strict {
             return Err(bad_query(&printable(&name), "there once"));
         }
     }
@@ -125,7 +172,7 @@ async fn read_body(
     app: &App,
     route: &Route,
     headers: &HeaderMap,
-    body: Body,
+    body: &mut Body,
 ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Problem> {
     if route.method == Method::GET || route.method == Method::HEAD {
         return Ok((Bytes::new(), None));
@@ -137,9 +184,8 @@ async fn read_body(
     if said > most {
         return Err(too_large());
     }
-    // Taken as bytes arrive: what is only announced keeps nobody out.
-    let room = app.admission.room(1)?;
-    let reading = collect(app, body, most, room);
+    let lane = if route.access == Access::Open { Lane::Open } else { Lane::Known };
+    let reading = collect(app, body, most, lane);
     let (packed, mut room) =
         match tokio::time::timeout(Duration::from_millis(limits.read_ms), reading).await {
             Ok(read) => read?,
@@ -147,10 +193,12 @@ async fn read_body(
                 return Err(Problem::new(Code::RequestInvalid, "the body did not arrive in time"));
             }
         };
-    let body = unpack(headers, packed, most)?;
-    if let Some(more) = body.len().checked_sub(room.num_permits()).filter(|more| *more > 0) {
-        room.merge(app.admission.room(more)?);
+    // Some bytes are signed as they came: whoever reads them unpacks them.
+    if route.operation.is_raw {
+        return Ok((packed, Some(room)));
     }
+    let body = unpack(headers, packed, most)?;
+    app.admission.room(lane, &mut room, body.len())?;
     if route.operation.takes_json {
         check_kind(headers, &body)?;
     }
@@ -160,11 +208,13 @@ async fn read_body(
 /// Reads chunk by chunk, so that a body without a length is cut off at the limit, too.
 async fn collect(
     app: &App,
-    mut body: Body,
+    body: &mut Body,
     most: usize,
-    mut room: OwnedSemaphorePermit,
+    lane: Lane,
 ) -> Result<(Bytes, OwnedSemaphorePermit), Problem> {
     let mut read = BytesMut::new();
+    // Taken as bytes arrive: what is only announced keeps nobody out.
+    let mut room = app.admission.no_room(lane);
     while let Some(frame) = body.frame().await {
         let cut = || Problem::new(Code::RequestInvalid, "the body was cut");
         let Ok(data) = frame.map_err(|_| cut())?.into_data() else { continue };
@@ -172,27 +222,26 @@ async fn collect(
             return Err(too_large());
         }
         read.extend_from_slice(&data);
-        if let Some(more) = read.len().checked_sub(room.num_permits()).filter(|more| *more > 0) {
-            room.merge(app.admission.room(more)?);
-        }
+        app.admission.room(lane, &mut room, read.len())?;
     }
     Ok((read.freeze(), room))
 }
 
 /// What counts is the content, however it was packed.
-fn unpack(headers: &HeaderMap, packed: Bytes, most: usize) -> Result<Bytes, Problem> {
-    let kind = headers.get(header::CONTENT_ENCODING).map(HeaderValue::as_bytes);
-    match kind {
-        None | Some(b"identity") => Ok(packed),
-        Some(b"gzip") => {
-            let most = most.min(packed.len().saturating_mul(UNPACK_RATIO_MAX));
+pub(crate) fn unpack(headers: &HeaderMap, packed: Bytes, most: usize) -> Result<Bytes, Problem> {
+    let mut kinds = headers.get_all(header::CONTENT_ENCODING).iter().map(HeaderValue::as_bytes);
+    let is = |kind: &[u8], name: &str| kind.eq_ignore_ascii_case(name.as_bytes());
+    match (kinds.next(), kinds.next()) {
+        (None, _) => Ok(packed),
+        (Some(kind), None) if is(kind, "identity") => Ok(packed),
+        (Some(kind), None) if is(kind, "gzip") || is(kind, "x-gzip") => {
             let mut body = Vec::new();
             let mut reader = flate2::read::MultiGzDecoder::new(&packed[..]).take(most as u64 + 1);
             let invalid = |_| Problem::new(Code::RequestInvalid, "the body is not gzip");
             reader.read_to_end(&mut body).map_err(invalid)?;
             if body.len() > most { Err(too_large()) } else { Ok(body.into()) }
         }
-        Some(_) => Err(Problem::new(Code::MediaUnsupported, "the content encoding is unknown")),
+        _ => Err(Problem::new(Code::MediaUnsupported, "the content encoding is unknown")),
     }
 }
 

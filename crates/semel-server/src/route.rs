@@ -13,6 +13,7 @@ use semel_core::code::Code;
 use semel_core::key::{Key, Namespace};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::openapi::Operation;
@@ -91,6 +92,13 @@ pub(crate) struct Who {
     pub(crate) actor: String,
 }
 
+impl Who {
+    /// Whether it may see tokens of callbacks: whoever may signal a run anyway.
+    pub(crate) fn sees_tokens(&self) -> bool {
+        self.role.may(Permission::Start)
+    }
+}
+
 /// A request that was admitted.
 pub(crate) struct Call {
     pub(crate) app: Arc<App>,
@@ -116,6 +124,8 @@ impl Call {
         };
         let text = std::str::from_utf8(&self.body)
             .map_err(|_| Problem::new(Code::RequestInvalid, "the body is not UTF-8"))?;
+        // Whoever says nothing leaves out what may be left out.
+        let text = if text.is_empty() { "{}" } else { text };
         // A list of an object's members is read as the object by the library: nobody means that.
         if text.trim_start().starts_with('[') {
             return Err(Problem::new(Code::RequestInvalid, "the body is a list, not an object"));
@@ -144,6 +154,18 @@ impl Call {
         after.transpose().map_err(|_| bad_query("after", "the `next` of a page"))
     }
 
+    /// The keys that the one in the query may mean, in the order in which they are looked for: a
+    /// key as views show it, then the text as it is. No key is any.
+    pub(crate) fn keys(&self) -> Result<Vec<Option<Key>>, Problem> {
+        let Some(text) = self.query.get("key") else { return Ok(vec![None]) };
+        let plain = Key::from_text(text);
+        let shown = Key::parse(text).ok().filter(|shown| plain.as_ref() != Ok(shown));
+        match (shown, plain) {
+            (None, plain) => Ok(vec![Some(plain?)]),
+            (shown, plain) => Ok(vec![shown, plain.ok()]),
+        }
+    }
+
     /// The namespace, or its draft twin where that is asked for.
     pub(crate) fn namespace(&self) -> Result<Namespace, Problem> {
         match self.query.get("draft").map(String::as_str) {
@@ -165,6 +187,44 @@ pub(crate) fn bad_query(name: &str, want: &str) -> Problem {
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
     pub(crate) next: Option<String>,
+}
+
+/// Bytes of a page, beyond which it ends early: rows may be large, and anybody may ask for many.
+const PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Rows that are read for a page at once.
+const READ_ROWS_MAX: usize = 50;
+
+/// The rows of a page, as they are shown.
+pub(crate) struct Rows {
+    items: Vec<Box<RawValue>>,
+    bytes: usize,
+    limit: usize,
+}
+
+impl Rows {
+    pub(crate) fn up_to(limit: usize) -> Rows {
+        Rows { items: Vec::new(), bytes: 0, limit }
+    }
+
+    pub(crate) fn push<T: Serialize + ?Sized>(&mut self, row: &T) {
+        let text = serde_json::value::to_raw_value(row).expect("a view is plain data");
+        self.bytes += text.get().len();
+        self.items.push(text);
+    }
+
+    /// How many more to read; none when the page is full.
+    pub(crate) fn more(&self) -> usize {
+        let left = self.limit.saturating_sub(self.items.len()).min(READ_ROWS_MAX);
+        if self.bytes < PAGE_BYTES_MAX { left } else { 0 }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    pub(crate) fn page(self, next: Option<String>) -> Page<Box<RawValue>> {
+        Page { items: self.items, next }
+    }
 }
 
 /// An answer.

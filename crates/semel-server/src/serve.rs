@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::rejection::RawPathParamsRejection;
 use axum::extract::{RawPathParams, Request, State};
 use axum::http::Method;
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -17,7 +18,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use semel_core::code::Code;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
 use crate::app::{App, OpenError};
@@ -26,6 +27,10 @@ use crate::request::{answer, stray};
 use crate::route::Route;
 use crate::settings::{Settings, Tls};
 use crate::{api, hooks, openapi};
+
+/// Sockets beyond the limit that may still ask how the server is, and for how long each may take.
+const SPARE_CONNECTIONS: usize = 64;
+const SPARE_READ: Duration = Duration::from_secs(1);
 
 /// A server that has its socket.
 pub struct Server {
@@ -74,9 +79,12 @@ impl Server {
     /// Serves until `shutdown` is ready, then lets open requests finish, and ends with the store.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), OpenError> {
         let Server { app, listener, tls } = self;
-        let router = router(&app);
         let graceful = GracefulShutdown::new();
-        let room = Arc::new(Semaphore::new(app.settings.limits.connections));
+        let limits = app.settings.limits;
+        let seats = [
+            Seats::new(limits.connections, router(&app), Duration::from_millis(limits.read_ms)),
+            Seats::new(SPARE_CONNECTIONS, full(&app), SPARE_READ),
+        ];
         let mut shutdown = std::pin::pin!(shutdown);
         loop {
             let accepted = tokio::select! {
@@ -89,12 +97,13 @@ impl Server {
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 continue;
             };
-            // Over the limit it is closed at once: the client sees that, and comes again.
-            let Ok(seat) = room.clone().try_acquire_owned() else { continue };
+            let mut free = seats.iter().filter_map(|one| Some((one, one.take()?)));
+            // With no seat at all it is closed at once: the client sees that, and comes again.
+            let Some((seats, seat)) = free.next() else { continue };
             let connection = Connection {
-                router: router.clone(),
-                header_bytes: app.settings.limits.header_bytes,
-                read: Duration::from_millis(app.settings.limits.read_ms),
+                router: seats.router.clone(),
+                header_bytes: limits.header_bytes,
+                read: seats.read,
                 watcher: graceful.watcher(),
             };
             let tls = tls.clone();
@@ -115,6 +124,23 @@ impl Server {
 
 async fn has_tokens(app: &App) -> Result<bool, OpenError> {
     app.has_tokens().await.map_err(|problem| OpenError::Refused(problem.detail))
+}
+
+/// Places for connections, and what those who have one may ask.
+struct Seats {
+    free: Arc<Semaphore>,
+    router: Router,
+    read: Duration,
+}
+
+impl Seats {
+    fn new(count: usize, router: Router, read: Duration) -> Seats {
+        Seats { free: Arc::new(Semaphore::new(count)), router, read }
+    }
+
+    fn take(&self) -> Option<OwnedSemaphorePermit> {
+        self.free.clone().try_acquire_owned().ok()
+    }
 }
 
 struct Connection {
@@ -186,6 +212,20 @@ fn router(app: &Arc<App>) -> Router {
     router.fallback(unknown).method_not_allowed_fallback(method).with_state(app.clone())
 }
 
+/// What is answered when there are as many connections as there may be: probes, and that it is
+/// full.
+fn full(app: &Arc<App>) -> Router {
+    let mut router: Router<Arc<App>> = Router::new();
+    for route in api::routes().into_iter().filter(|route| route.operation.is_probe) {
+        router = router.route(route.path, method(Arc::new(route)));
+    }
+    let full = |State(app): State<Arc<App>>, request: Request| async move {
+        let text = "too many connections are open";
+        stray(&app, &request, &Problem::new(Code::Overloaded, text).retry_after(1_000))
+    };
+    router.fallback(full).method_not_allowed_fallback(full).with_state(app.clone())
+}
+
 fn method(route: Arc<Route>) -> MethodRouter<Arc<App>> {
     let filter = match route.method {
         Method::GET => MethodFilter::GET,
@@ -193,8 +233,15 @@ fn method(route: Arc<Route>) -> MethodRouter<Arc<App>> {
         Method::DELETE => MethodFilter::DELETE,
         _ => MethodFilter::POST,
     };
-    on(filter, move |State(app): State<Arc<App>>, path: RawPathParams, request: Request| {
+    type Path = Result<RawPathParams, RawPathParamsRejection>;
+    on(filter, move |State(app): State<Arc<App>>, path: Path, request: Request| {
         let route = route.clone();
-        async move { answer(app, route, path, request).await }
+        async move {
+            match path {
+                Ok(path) => answer(app, route, path, request).await,
+                // What is no text names nothing.
+                Err(_) => stray(&app, &request, &Problem::not_found()),
+            }
+        }
     })
 }

@@ -37,7 +37,7 @@ pub struct Tls {
 /// What a server takes at most. Every number has its reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// One body, as sent and as unpacked: the largest value with room for what stands around it.
+    /// One body, as sent and as unpacked: so no value in it is larger than a value may be.
     pub body_bytes: usize,
     /// All bodies that are in memory at once.
     pub bodies_bytes: usize,
@@ -62,7 +62,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            body_bytes: semel_core::limits::VALUE_BYTES_MAX + 64 * 1024,
+            body_bytes: semel_core::limits::VALUE_BYTES_MAX,
             bodies_bytes: 128 * 1024 * 1024,
             header_bytes: 16 * 1024,
             connections: 8_192,

@@ -49,7 +49,8 @@ impl Turn {
     /// Takes what came of it. A twin of this request that was quicker makes it a repeat.
     pub(crate) async fn took<T>(&mut self, decided: Result<T, Error>) -> Result<(), Problem> {
         match (decided, &self.identity) {
-            (Ok(_), _) => Ok(()),
+            (Ok(_), None) => Ok(()),
+            (Ok(_), Some(identity)) => Ok(self.engine.remember(identity).await?),
             (Err(error), None) => Err(error.into()),
             (Err(error), Some(identity)) => {
                 self.is_repeat = self.engine.decided_before(identity).await?;

@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime};
 
 use futures_util::future::{join_all, select_all};
 use futures_util::stream::{self, StreamExt};
+use semel_core::journal::CALLBACK;
 use semel_core::json::Json;
 use semel_core::limits;
 use semel_core::run::course::{check_delivery_name, check_step_name};
@@ -109,7 +110,7 @@ impl Context {
     pub async fn callback(&self, name: &str) -> Result<Callback, Error> {
         check_step_name(name)?;
         let id = self.port.next_id(name);
-        let token = self.port.command(id.clone(), "callback".to_owned(), Work::Callback).await?;
+        let token = self.port.command(id.clone(), CALLBACK.to_owned(), Work::Callback).await?;
         let token = read(&token.expect("a callback has a token"))?;
         Ok(Callback { port: self.port.clone(), id, token })
     }

@@ -92,18 +92,23 @@ impl Engine {
         self.signal_by(signal, Door::Callback).await
     }
 
+    /// One that cannot be read stays, for `semel verify` to tell; it must not be in the way of the
+    /// others.
+    async fn is_callback_open(&self, card: &Card) -> Result<bool, Error> {
+        let Ok(callback) = crate::cards::read_card::<Callback>(card) else { return Ok(true) };
+        let Ok(namespace) = Namespace::stored(&card.namespace) else { return Ok(true) };
+        match self.run(&namespace, &callback.run).await {
+            Ok(run) => Ok(!run.state().is_final()),
+            Err(error) if error.code() == Refusal::NotFound.code() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Forgets callbacks of runs that have ended long ago.
     pub(crate) async fn sweep_callbacks(&self) -> Result<usize, Error> {
         let mut swept = 0;
         for card in self.store().due_cards(KIND, limits::SWEEP_ROWS_MAX).await? {
-            // One that cannot be read is for `semel verify` to tell; the others are swept.
-            let Ok(callback) = crate::cards::read_card::<Callback>(&card) else { continue };
-            let Ok(namespace) = Namespace::stored(&card.namespace) else { continue };
-            let is_open = match self.run(&namespace, &callback.run).await {
-                Ok(run) => !run.state().is_final(),
-                Err(error) if error.code() == Refusal::NotFound.code() => false,
-                Err(error) => return Err(error),
-            };
+            let is_open = self.is_callback_open(&card).await?;
             let write = match is_open {
                 true => {
                     let due = self.store().ground().now.wall.plus(limits::CALLBACK_MS);

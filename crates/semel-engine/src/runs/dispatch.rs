@@ -377,7 +377,7 @@ async fn drive(engine: Engine, slot: Slot, taken: Taken, entries: Vec<Inked>) {
 async fn dispatch_for_ever(inner: Weak<Inner>) {
     let mut patience_ms = LOOK_MS;
     while let Some(inner) = inner.upgrade() {
-        let engine = Engine { inner, identity: None };
+        let engine = Engine { inner, identity: None, actor: None };
         engine.turned(Loop::Dispatch);
         let next_ms = match engine.take_due().await {
             Ok((0, next_ms)) => {

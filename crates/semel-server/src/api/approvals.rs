@@ -9,11 +9,11 @@ use semel_core::wire_answer::JudgedView;
 use semel_core::wire_ask::{JudgeAsk, person};
 use semel_store::Query;
 
-use super::effects::{check_newest, find};
+use super::effects::{check_newest, find, rows};
 use crate::openapi::{Operation, PAGE, Parameter, text};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Page, Reply, Route};
+use crate::route::{Call, Page, Reply, Route, Rows};
 
 const FILTERS: [Parameter; 3] =
     [Parameter { name: "action", what: "the kind of effect", schema: text }, PAGE[0], PAGE[1]];
@@ -56,11 +56,13 @@ fn document(effect: &Effect, now: &Moment) -> HeldEffectView {
 async fn list(call: Call) -> Result<Reply, Problem> {
     let action = call.query.get("action").map(|text| Action::new(text)).transpose()?;
     let after = call.after()?;
-    let query = Query { action, after, ..Query::all(call.who.namespace.clone(), call.limit()?) };
-    let page = call.app.engine.held(&query).await?;
-    let now = call.app.engine.store().ground().now;
-    let items = page.effects.iter().map(|effect| document(effect, &now)).collect();
-    Ok(Reply::ok(&Page { items, next: page.next.map(|next| next.to_string()) }))
+    let own = Query::all(call.who.namespace.clone(), 0);
+    let query = Query { action, after, held: true, ..own };
+    let engine = &call.app.engine;
+    let now = engine.store().ground().now;
+    let rows_max = Rows::up_to(call.limit()?);
+    let (rows, next) = rows(engine, query, rows_max, |effect| document(effect, &now)).await?;
+    Ok(Reply::ok(&rows.page(next)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {

@@ -1,6 +1,9 @@
 //! The description of the API, for machines and for people.
 
+use std::sync::LazyLock;
+
 use axum::http::{StatusCode, header};
+use bytes::Bytes;
 use maud::{DOCTYPE, html};
 use serde_json::Value;
 
@@ -25,13 +28,21 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
+/// Made once: anybody may ask for it, as often as they like.
 async fn machine(_: Call) -> Result<Reply, Problem> {
-    Ok(Reply::ok(&openapi::document()))
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| openapi::document().to_string().into());
+    Ok(Reply::bytes(StatusCode::OK, "application/json", TEXT.clone()))
 }
 
 async fn page(_: Call) -> Result<Reply, Problem> {
-    let document = openapi::document();
-    let rows: Vec<(String, String, Value)> = operations(&document);
+    static TEXT: LazyLock<Bytes> = LazyLock::new(|| readable(&openapi::document()).into());
+    let reply = Reply::bytes(StatusCode::OK, "text/html; charset=utf-8", TEXT.clone());
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
+    Ok(reply.header(header::CONTENT_SECURITY_POLICY, policy))
+}
+
+fn readable(document: &Value) -> String {
+    let rows: Vec<(String, String, Value)> = operations(document);
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -59,16 +70,28 @@ async fn page(_: Call) -> Result<Reply, Problem> {
                         @let content = &operation["requestBody"]["content"];
                         @let body = &content["application/json"]["schema"];
                         @if !body.is_null() {
-                            details { summary { "body" } pre { (shape(body, &document)) } }
+                            details { summary { "body" } pre { (shape(body, document)) } }
+                        }
+                        @for (status, answer) in answers(operation) {
+                            details {
+                                summary { "answer " (status) ": " (text(&answer["description"])) }
+                                pre { (shape(&answer["content"]["application/json"]["schema"],
+                                    document)) }
+                            }
                         }
                     }
                 }
             }
         }
     };
-    let reply = Reply::bytes(StatusCode::OK, "text/html; charset=utf-8", page.into_string());
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
-    Ok(reply.header(header::CONTENT_SECURITY_POLICY, policy))
+    page.into_string()
+}
+
+/// What an operation answers with JSON, by status.
+fn answers(operation: &Value) -> Vec<(&String, &Value)> {
+    let answers = operation["responses"].as_object().into_iter().flatten();
+    let is_json = |answer: &Value| !answer["content"]["application/json"]["schema"].is_null();
+    answers.filter(|(_, answer)| is_json(answer)).collect()
 }
 
 fn operations(document: &Value) -> Vec<(String, String, Value)> {

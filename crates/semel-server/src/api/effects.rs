@@ -4,7 +4,7 @@ use semel_core::access::Permission;
 use semel_core::code::Code;
 use semel_core::derive;
 use semel_core::effect::{Abort, State};
-use semel_core::key::{Action, Address, Key, Namespace};
+use semel_core::key::{Action, Address, Namespace};
 use semel_core::proof;
 use semel_core::record::Effect;
 use semel_core::repeats::{Door, Subject};
@@ -14,13 +14,15 @@ use semel_core::wire_answer::{LeaseView, SettledView};
 use semel_core::wire_ask::{BeginAsk, DecideAsk, RenewAsk, ResolveAsk, SettleAsk, person};
 use semel_engine::{Answer, Armed, Engine, Error};
 use semel_store::Query;
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::runs::shown;
 use crate::app::App;
 use crate::openapi::{Object, Operation, PAGE, Parameter, flag, text};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Page, Reply, Route, bad_query};
+use crate::route::{Call, Page, Reply, Route, Rows, bad_query};
 use crate::turn::Turn;
 
 const FILTERS: [Parameter; 7] = [
@@ -129,12 +131,12 @@ fn looking_and_deciding() -> Vec<Route> {
 async fn begin(call: Call) -> Result<Reply, Problem> {
     let ask: BeginAsk = call.ask()?;
     let (address, answer) = begun(&call, &ask, call.app.settings.limits.hold_ms).await?;
-    if matches!(answer, Answer::Replay(_) | Answer::Undone(..) | Answer::Failed(_)) {
+    let is_repeat = matches!(answer, Answer::Replay(_) | Answer::Undone(..) | Answer::Failed(_));
+    if is_repeat {
         call.app.engine.note_repeat(Subject::Effect(address), Door::Http);
     }
     let now = call.app.engine.store().ground().now;
-    let is_replay = matches!(answer, Answer::Replay(_));
-    Ok(Reply::ok(&begin_view(&answer, &now)).replayed(is_replay))
+    Ok(Reply::ok(&begin_view(&answer, &now)).replayed(is_repeat))
 }
 
 /// Begins an effect for a caller, within its namespace's share of new keys.
@@ -215,7 +217,6 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         .get("state")
         .map(|text| State::parse(text).ok_or_else(|| bad_query("state", "a state of an effect")));
     let action = call.query.get("action").map(|text| Action::new(text)).transpose()?;
-    let key = call.query.get("key").map(|text| read_key(text)).transpose()?;
     let alarmed = match call.query.get("alarmed").map(String::as_str) {
         None | Some("false") => false,
         Some("true") => true,
@@ -223,22 +224,43 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     };
     let query = Query {
         action,
-        key,
         state: state.transpose()?,
         alarmed,
         after: call.after()?,
-        ..Query::all(call.namespace()?, call.limit()?)
+        ..Query::all(call.namespace()?, 0)
     };
     let engine = &call.app.engine;
-    let page = engine.list(&query).await?;
     let now = engine.store().ground().now;
-    let items = page.effects.iter().map(|effect| effect_view(effect, &now)).collect();
-    Ok(Reply::ok(&Page { items, next: page.next.map(|next| next.to_string()) }))
+    let mut found = (Rows::up_to(call.limit()?), None);
+    for key in call.keys()? {
+        let query = Query { key, ..query.clone() };
+        found = rows(engine, query, found.0, |effect| effect_view(effect, &now)).await?;
+        if !found.0.is_empty() {
+            break;
+        }
+    }
+    Ok(Reply::ok(&found.0.page(found.1)))
 }
 
-/// A key as views show it; one that is not, such as `100%`, is taken as the text it is.
-fn read_key(text: &str) -> Result<Key, Problem> {
-    Ok(Key::parse(text).or_else(|_| Key::from_text(text))?)
+/// Reads rows until the page is full, and where the next one begins.
+pub(super) async fn rows<V: Serialize>(
+    engine: &Engine,
+    mut query: Query,
+    mut rows: Rows,
+    view: impl Fn(&Effect) -> V,
+) -> Result<(Rows, Option<String>), Problem> {
+    loop {
+        query.limit = rows.more();
+        let page = match query.held {
+            true => engine.held(&query).await?,
+            false => engine.list(&query).await?,
+        };
+        page.effects.iter().for_each(|effect| rows.push(&view(effect)));
+        query.after = page.next;
+        if page.next.is_none() || rows.more() == 0 {
+            return Ok((rows, page.next.map(|next| next.to_string())));
+        }
+    }
 }
 
 /// The effect that an id names, in the caller's namespace or its draft twin.
@@ -277,6 +299,7 @@ async fn prove(call: Call) -> Result<Reply, Problem> {
     let effect = find(&call.app, &call.who.namespace, call.param("id")).await?;
     call.app.engine.write_repeats().await;
     let evidence = call.app.engine.evidence_of_effect(&effect.address).await?;
+    shown(&call.who, &evidence)?;
     proved(&evidence)
 }
 

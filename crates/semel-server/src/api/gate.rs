@@ -32,7 +32,7 @@ pub(super) fn routes() -> Vec<Route> {
         Route::post(
             "/v1/gate/{id}/done",
             perform,
-            op("gate_done", "It is done").takes::<GateDoneAsk>().returns::<GateView>(),
+            op("gate_done", "It is done").takes::<GateDoneAsk>().optional().returns::<GateView>(),
             done,
         ),
         Route::post(
@@ -53,12 +53,15 @@ async fn ask(call: Call) -> Result<Reply, Problem> {
     let begin = ask.begin();
     let begin_of = begin.begin(&call.who.namespace, &call.who.actor)?;
     let id = derive::effect_ref(&begin_of.address, 0);
-    let body = match begun(&call, &begin, call.app.settings.limits.hold_ms).await {
-        Ok((address, Answer::Probe(look))) => leave_look(&call, &address, &look).await?,
-        Ok((address, answer)) => decided(&call, &address, answer),
-        Err(problem) => refused(&id, problem)?,
+    let (body, is_repeat) = match begun(&call, &begin, call.app.settings.limits.hold_ms).await {
+        Ok((address, Answer::Probe(look))) => (leave_look(&call, &address, &look).await?, false),
+        Ok((address, answer)) => {
+            let is_new = matches!(answer, Answer::Attempt(_));
+            (decided(&call, &address, answer), !is_new)
+        }
+        Err(problem) => (refused(&id, problem)?, false),
     };
-    Ok(Reply::ok(&body))
+    Ok(Reply::ok(&body).replayed(is_repeat))
 }
 
 fn decided(call: &Call, address: &Address, answer: Answer) -> GateView {
@@ -141,7 +144,7 @@ async fn settle(call: Call, report: Report) -> Result<Reply, Problem> {
     let settled = call.app.engine.settle(&address, &ask).await;
     let filed = match settled {
         Ok(filed) => filed,
-        Err(error) if error.code() == Code::StaleFence => {
+        Err(error) if matches!(error.code(), Code::StaleFence | Code::Expired) => {
             let body = refused_late(&call, &address, effect).await?;
             return Ok(Reply::ok(&body));
         }

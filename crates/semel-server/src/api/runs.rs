@@ -9,13 +9,14 @@ use semel_core::derive;
 use semel_core::journal;
 use semel_core::key::{Action, Key, Namespace};
 use semel_core::limits;
+use semel_core::proof;
 use semel_core::run::{Run, State};
 use semel_core::time::parse_duration_ms;
 use semel_core::wire_answer::StartedView;
 use semel_core::wire_ask::StartAsk;
 use semel_core::wire_run::{EntryView, FaultView, ResultView, RunView, entry_view, run_view};
 use semel_engine::Start;
-use semel_store::RunQuery;
+use semel_store::{Inked, RunPage, RunQuery};
 use serde_json::{Value, json};
 
 use super::effects::proved;
@@ -23,7 +24,7 @@ use crate::app::App;
 use crate::openapi::{Object, Operation, PAGE, Parameter, flag, text};
 use crate::problem::Problem;
 use crate::route::Access::Needs;
-use crate::route::{Call, Page, Reply, Route, bad_query};
+use crate::route::{Call, Page, Reply, Route, Rows, Who, bad_query};
 
 /// How long a caller may wait for a result in one request.
 const WAIT_MS_MAX: u64 = 60_000;
@@ -53,6 +54,7 @@ pub(super) fn routes() -> Vec<Route> {
             Needs(Permission::Start),
             op("start_run", "Start a run, or attach to the one this key started")
                 .takes::<StartAsk>()
+                .optional()
                 .returns::<StartedView>()
                 .keyed()
                 .answers(&[(201, "started"), (200, "attached to the run of this key")]),
@@ -137,16 +139,22 @@ async fn list(call: Call) -> Result<Reply, Problem> {
         .get("state")
         .map(|text| State::parse(text).ok_or_else(|| bad_query("state", "a state of a run")));
     let workflow = call.query.get("workflow").map(|text| Action::new(text)).transpose()?;
-    let key = call.query.get("key").map(|text| Key::parse(text).or_else(|_| Key::from_text(text)));
     let query = RunQuery {
         namespace: Some(call.namespace()?.as_str().to_owned()),
         workflow: workflow.map(|workflow| workflow.as_str().to_owned()),
-        key: key.transpose()?.map(|key| key.as_str().to_owned()),
+        key: None,
         state: state.transpose()?,
         after: call.after()?,
         limit: call.limit()?,
     };
-    let page = call.app.engine.runs(&query).await?;
+    let mut page = RunPage::default();
+    for key in call.keys()? {
+        let key = key.map(|key| key.as_str().to_owned());
+        page = call.app.engine.runs(&RunQuery { key, ..query.clone() }).await?;
+        if !page.runs.is_empty() {
+            break;
+        }
+    }
     let now = call.app.engine.store().ground().now;
     let items = page.runs.iter().map(|run| run_view(run, &now)).collect();
     Ok(Reply::ok(&Page { items, next: page.next.map(|next| next.to_string()) }))
@@ -179,29 +187,57 @@ async fn show(call: Call) -> Result<Reply, Problem> {
 async fn show_journal(call: Call) -> Result<Reply, Problem> {
     let run = find(&call.app, &call.who.namespace, call.param("id")).await?;
     let engine = &call.app.engine;
-    let from: u64 = call.after::<u64>()?.map_or(0, |after| after.saturating_add(1));
-    let limit = call.limit()?;
-    let page = engine.store().journal(run.number, from, limit).await?;
-    let mut items = Vec::new();
-    for inked in &page {
-        let corrupt = |what| Problem::new(Code::StoreCorrupt, format!("run {}: {what}", run.id));
-        let entry = journal::decode(&inked.text).map_err(corrupt)?;
-        let value = match entry.event.value() {
-            Some(value) => Some(engine.read_value(&run.namespace, value).await?),
-            None => None,
-        };
-        items.push(entry_view(inked.seq, &entry, value));
-    }
-    let is_full = page.len() == limit;
-    let next = page.last().filter(|_| is_full).map(|last| last.seq.to_string());
-    Ok(Reply::ok(&Page { items, next }))
+    let mut from: u64 = call.after::<u64>()?.map_or(0, |after| after.saturating_add(1));
+    let mut rows = Rows::up_to(call.limit()?);
+    let next = loop {
+        let asked = rows.more();
+        let page = engine.store().journal(run.number, from, asked).await?;
+        for inked in &page {
+            if rows.more() == 0 {
+                break;
+            }
+            rows.push(&entry(&call, &run, inked).await?);
+            from = inked.seq + 1;
+        }
+        if rows.more() == 0 {
+            break Some((from - 1).to_string());
+        }
+        if page.len() < asked {
+            break None;
+        }
+    };
+    Ok(Reply::ok(&rows.page(next)))
+}
+
+/// One entry with its value, as far as the caller may see it.
+async fn entry(call: &Call, run: &Run, inked: &Inked) -> Result<EntryView, Problem> {
+    let corrupt = |what| Problem::new(Code::StoreCorrupt, format!("run {}: {what}", run.id));
+    let entry = journal::decode(&inked.text).map_err(corrupt)?;
+    let value = match entry.event.value() {
+        Some(_) if entry.event.gives_token() && !call.who.sees_tokens() => None,
+        Some(value) => Some(call.app.engine.read_value(&run.namespace, value).await?),
+        None => None,
+    };
+    Ok(entry_view(inked.seq, &entry, value))
 }
 
 async fn prove(call: Call) -> Result<Reply, Problem> {
     let run = find(&call.app, &call.who.namespace, call.param("id")).await?;
     let namespace = Namespace::stored(&run.namespace)?;
     call.app.engine.write_repeats().await;
-    proved(&call.app.engine.evidence_of_run(&namespace, &run.id).await?)
+    let evidence = call.app.engine.evidence_of_run(&namespace, &run.id).await?;
+    shown(&call.who, &evidence)?;
+    proved(&evidence)
+}
+
+/// Evidence is word for word, or it proves nothing: what may not be seen is not shown at all.
+pub(super) fn shown(who: &Who, evidence: &proof::Evidence) -> Result<(), Problem> {
+    let mut entries = evidence.runs.iter().flat_map(|run| &run.entries);
+    let gives = |text: &str| journal::decode(text).is_ok_and(|entry| entry.event.gives_token());
+    match !who.sees_tokens() && entries.any(|entry| gives(&entry.text)) {
+        true => Err(Problem::holds_token()),
+        false => Ok(()),
+    }
 }
 
 async fn result(call: Call) -> Result<Reply, Problem> {

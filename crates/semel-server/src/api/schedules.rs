@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use semel_core::access::Permission;
 use semel_core::wire_ask::{ScheduleAsk, SteerAsk};
 use semel_core::wire_schedule::{ScheduleView, schedule_view};
-use semel_engine::{Error, Scheduled};
+use semel_engine::{Engine, Error, Scheduled};
 
 use crate::app::App;
 use crate::openapi::{Operation, PAGE};
@@ -84,16 +84,21 @@ async fn show(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::ok(&view(&call.app, &found)?))
 }
 
+/// Who changes a schedule is on record.
+fn acting(call: &Call) -> Engine {
+    call.app.engine.acting_for(&call.who.actor)
+}
+
 async fn put(call: Call) -> Result<Reply, Problem> {
     let ask: ScheduleAsk = call.ask()?;
     let (namespace, name) = (&call.who.namespace, call.param("name"));
-    let (put, is_new) = call.app.engine.put_schedule(namespace, name, ask.content()).await?;
+    let (put, is_new) = acting(&call).put_schedule(namespace, name, ask.content()).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Reply::json(status, &view(&call.app, &put)?))
 }
 
 async fn remove(call: Call) -> Result<Reply, Problem> {
-    call.app.engine.remove_schedule(&call.who.namespace, call.param("name")).await?;
+    acting(&call).remove_schedule(&call.who.namespace, call.param("name")).await?;
     Ok(Reply::bytes(StatusCode::NO_CONTENT, "application/json", ""))
 }
 
@@ -106,6 +111,6 @@ async fn pause(call: Call) -> Result<Reply, Problem> {
 }
 
 async fn resume(call: Call) -> Result<Reply, Problem> {
-    let resumed = call.app.engine.resume_schedule(&call.who.namespace, call.param("name")).await?;
+    let resumed = acting(&call).resume_schedule(&call.who.namespace, call.param("name")).await?;
     Ok(Reply::ok(&view(&call.app, &resumed)?))
 }

@@ -26,6 +26,7 @@ pub(super) fn routes() -> Vec<Route> {
             operate,
             op("cancel_run", "Ask for the end of a run")
                 .takes::<SteerAsk>()
+                .optional()
                 .returns::<RunView>()
                 .keyed(),
             cancel,
@@ -35,6 +36,7 @@ pub(super) fn routes() -> Vec<Route> {
             operate,
             op("retry_run", "Let a paused run try again")
                 .takes::<SteerAsk>()
+                .optional()
                 .returns::<RunView>()
                 .keyed(),
             retry,
@@ -44,6 +46,7 @@ pub(super) fn routes() -> Vec<Route> {
             operate,
             op("fail_run", "End a paused run as failed")
                 .takes::<SteerAsk>()
+                .optional()
                 .returns::<RunView>()
                 .keyed(),
             fail,

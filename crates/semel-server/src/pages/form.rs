@@ -6,6 +6,7 @@ use axum::http::{HeaderName, HeaderValue, header};
 use semel_core::code::Code;
 use sha2::{Digest, Sha256};
 
+use crate::auth::authority;
 use crate::problem::Problem;
 use crate::route::Call;
 
@@ -71,11 +72,6 @@ fn check_origin(call: &Call) -> Result<(), Problem> {
         true => Ok(()),
         false => Err(Problem::new(Code::HostRefused, "the form comes from another site")),
     }
-}
-
-fn authority(url: &str) -> &str {
-    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-    rest.split('/').next().unwrap_or_default()
 }
 
 /// JSON or text would be a script's, or another site's; a page sends a form.

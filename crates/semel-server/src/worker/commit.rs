@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use semel_core::code::Code;
 use semel_core::journal::Link;
-use semel_core::{audit, reach, record};
+use semel_core::{audit, limits, reach, record, schedule};
 use semel_store::remote::protocol::{ErrorShape, ResultShape, WriteShape};
-use semel_store::{Append, Batch, CommitError, Row, StoreError, Write};
+use semel_store::{Append, Batch, Card, CommitError, Row, StoreError, Write};
 
 use super::Desk;
 
@@ -78,8 +78,10 @@ async fn check(desk: &Desk, batch: &Batch) -> Result<(), Stop> {
         {
             return Err(Stop::Stale);
         }
-        if let Write::Insert(row) | Write::Update(row) = write {
-            check_word(desk, row).await?;
+        match write {
+            Write::Insert(row) | Write::Update(row) => check_word(desk, row).await?,
+            Write::Card(card) if card.kind == audit::CARD => check_entry(desk, card).await?,
+            _ => {}
         }
     }
     Ok(())
@@ -127,6 +129,7 @@ fn check_names(desk: &Desk, write: &Write) -> Result<(), Stop> {
         Write::Append(append) => check_link(append),
         Write::Card(card) => {
             check_card(desk, &card.namespace, &card.kind)?;
+            check_record(card)?;
             // A chain only grows.
             allowed(card.kind != audit::CARD || card.version == 1, "change what was decided")
         }
@@ -150,8 +153,31 @@ fn sees(desk: &Desk, namespace: &str) -> Result<(), Stop> {
 
 fn check_card(desk: &Desk, namespace: &str, kind: &str) -> Result<(), Stop> {
     sees(desk, namespace)?;
-    allowed(desk.reach.sees_kind(kind), "write cards of this kind")?;
+    allowed(desk.reach.may_write_kind(kind), "write cards of this kind")?;
     allowed(kind != audit::CARD || desk.reach.may_audit(), "decide")
+}
+
+/// What the server itself acts upon must be readable, or it would be in the way of all others.
+fn check_record(card: &Card) -> Result<(), Stop> {
+    if card.kind != schedule::CARD {
+        return Ok(());
+    }
+    let unreadable = |why| Stop::Refused(Code::RequestInvalid, why);
+    let read = schedule::decode(&card.record).map_err(unreadable)?;
+    match read.firing.len() <= limits::TICKS_FIRED_MAX {
+        true => Ok(()),
+        false => Err(unreadable("a schedule fires too many ticks at once".to_owned())),
+    }
+}
+
+/// An entry of the audit chain stands behind the last one, and says so: anything else would end
+/// the chain for everybody.
+async fn check_entry(desk: &Desk, card: &Card) -> Result<(), Stop> {
+    match desk.app.engine.is_next_entry(card).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Stop::Stale),
+        Err(error) => Err(Stop::Refused(error.code(), error.detail().to_owned())),
+    }
 }
 
 /// A chain that is broken from the start would be found by whoever verifies it, and not by whoever

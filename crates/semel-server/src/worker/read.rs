@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use semel_core::code::Code;
+use semel_core::journal;
 use semel_core::key::Namespace;
 use semel_core::limits;
 use semel_core::record::Effect;
@@ -27,6 +28,7 @@ const DUE_PAGES_MAX: usize = 8;
 /// Why a question has no answer.
 enum Stop {
     Malformed(Malformed),
+    Hidden,
     Store(StoreError),
 }
 
@@ -46,6 +48,7 @@ impl From<Stop> for Problem {
     fn from(stop: Stop) -> Problem {
         match stop {
             Stop::Malformed(why) => Problem::new(Code::RequestInvalid, why.to_string()),
+            Stop::Hidden => Problem::holds_token(),
             Stop::Store(error) => error.into(),
         }
     }
@@ -196,14 +199,28 @@ impl Desk {
         if !self.sees_run(run).await? {
             return Ok(Vec::new());
         }
-        Ok(self.store().journal(run, from, bounded(limit)).await?)
+        let entries = self.store().journal(run, from, bounded(limit)).await?;
+        self.check_tokens(&entries)?;
+        Ok(entries)
+    }
+
+    /// An entry goes out as it is written, or not at all: the chain is made of its text.
+    fn check_tokens(&self, entries: &[Inked]) -> Answer<()> {
+        let gives =
+            |inked: &Inked| journal::decode(&inked.text).is_ok_and(|it| it.event.gives_token());
+        match !self.reach.sees_tokens() && entries.iter().any(gives) {
+            true => Err(Stop::Hidden),
+            false => Ok(()),
+        }
     }
 
     async fn last_entry(&self, run: i64) -> Answer<Option<Inked>> {
         if !self.sees_run(run).await? {
             return Ok(None);
         }
-        Ok(self.store().last_entry(run).await?)
+        let entry = self.store().last_entry(run).await?;
+        self.check_tokens(entry.as_slice())?;
+        Ok(entry)
     }
 
     async fn inbox(&self, run: i64) -> Answer<Reply> {

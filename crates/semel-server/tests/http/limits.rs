@@ -43,7 +43,7 @@ async fn sec_44_keys_of_255_bytes_pass_and_one_more_is_refused() {
         let body = json!({ "action": "a".repeat(101), "key": "k" });
         door.begin(body).await.refused(400, "name_invalid");
         let large = json!({ "action": "mail", "key": "v", "input": "x".repeat(1024 * 1024) });
-        door.begin(large).await.refused(400, "request_invalid");
+        door.begin(large).await.refused(413, "body_too_large");
         let head = "x".repeat(20_000);
         let request = door.request("GET", "/v1/effects").header("x-large", head);
         let status = request.send().await.map(|answer| answer.status().as_u16());

@@ -8,6 +8,7 @@ mod fingerprints;
 mod gate;
 mod keys;
 mod limits;
+mod rough;
 mod runs;
 mod sweep;
 mod tenancy;

@@ -2,10 +2,13 @@
 //! refused. Every operation of the protocol with another namespace's names and numbers.
 
 use semel_core::access::Role;
+use semel_core::audit::{self, Deed, Verb};
 use semel_core::code::Code;
-use semel_core::effect::{self, Person, Resolution};
+use semel_core::effect::{self, Ground, Person, Resolution};
+use semel_core::json::Json;
 use semel_core::record::{Answer, Approval, Effect, Judgement};
 use semel_core::run::Run;
+use semel_core::schedule::{self, CatchUp, Change, Content, Schedule};
 use semel_core::time::Wall;
 use semel_store::conformance::{
     address, appends, armed, card, delivery, drop_card, finished, insert, new_run, queued, taken,
@@ -48,7 +51,7 @@ impl World {
             start(&new_run("due", 3, &ground), &owner),
             Write::Deliver(delivery(&held, "d", "1")),
             Write::Blob { namespace: ns(), digest: "b".into(), text: "large".into(), run: 1 },
-            Write::Card(Card { due: Some(Wall(1)), ..card("schedule", "s") }),
+            Write::Card(Card { due: Some(Wall(1)), ..card("rate", "s") }),
         ];
         writes.extend(appends(&held, &["one", "two"]).into_iter().map(Write::Append));
         commit(&owner, writes).await.expect("it is written");
@@ -77,7 +80,7 @@ async fn commit(store: &dyn Store, writes: Vec<Write>) -> Result<(), CommitError
 async fn everything(store: &dyn Store, world: &World) -> Vec<String> {
     let (run, id) = (world.run.number, &world.run.id);
     let mail = &world.effect.address;
-    let cards = |namespace| CardQuery { namespace, kind: "schedule".into(), after: None, limit: 9 };
+    let cards = |namespace| CardQuery { namespace, kind: "rate".into(), after: None, limit: 9 };
     let own = Query::all(mail.namespace.clone(), 9);
     let runs = RunQuery { namespace: Some(ns()), ..RunQuery::everywhere(9) };
     vec![
@@ -100,10 +103,10 @@ async fn everything(store: &dyn Store, world: &World) -> Vec<String> {
         format!("{:?}", store.list_runs(&runs).await),
         format!("{:?}", store.list_runs(&RunQuery::everywhere(9)).await),
         format!("{:?}", store.sweepable_runs(9).await),
-        format!("{:?}", store.card("default", "schedule", "s").await),
+        format!("{:?}", store.card("default", "rate", "s").await),
         format!("{:?}", store.cards(&cards(Some(ns()))).await),
         format!("{:?}", store.cards(&cards(None)).await),
-        format!("{:?}", store.due_cards("schedule", 9).await),
+        format!("{:?}", store.due_cards("rate", 9).await),
     ]
 }
 
@@ -150,7 +153,7 @@ fn attacks(world: &World) -> Vec<(Write, bool)> {
         (blob("default"), true),
         (blob("other"), false),
         (Write::Card(card("gate", "g")), true),
-        (drop_card(&card("schedule", "s")), true),
+        (drop_card(&card("rate", "s")), true),
     ]
 }
 
@@ -287,7 +290,7 @@ async fn sec_6_a_worker_works_and_does_not_decide() {
     }
     assert_eq!(worker.load(&world.effect.address).await, Ok(Some(doubtful.clone())));
     assert_eq!(worker.sweepable(9).await, Ok(vec![]), "retention is the server's work");
-    assert_eq!(worker.due_cards("schedule", 9).await, Ok(vec![]), "so are schedules");
+    assert_eq!(worker.due_cards("rate", 9).await, Ok(vec![]), "so are old cards");
     // An operator decides, and does not approve.
     assert_eq!(code(commit(&operator, vec![update(&held, &ground)]).await), Code::Forbidden);
     commit(&operator, vec![update(&decided, &ground)]).await.expect("an operator decides");
@@ -317,6 +320,81 @@ async fn refused(served: &Served, token: Option<&str>) -> Code {
     let error: StoreError = opened.err().expect("it is refused");
     assert!(!error.to_string().contains("semel_"), "the token is not repeated: {error}");
     error.code()
+}
+
+/// A schedule as an operator would put it.
+fn scheduled(firing: usize, ground: &Ground) -> Card {
+    let content = Content {
+        workflow: "w".into(),
+        input: Json::null(),
+        cron: "0 0 * * *".into(),
+        zone: "UTC".into(),
+        catch_up: CatchUp::Skip,
+        window_ms: 1,
+    };
+    let Change::To(put) = schedule::put(None, &content, &ground.now) else { panic!("it is new") };
+    let record = schedule::encode(&Schedule { firing: vec![Wall(1); firing], ..*put });
+    Card { record, ..card("schedule", "s") }
+}
+
+#[tokio::test]
+async fn sec_6_schedules_are_an_operators_and_are_such_that_the_server_can_read_them() {
+    let world = World::new().await;
+    let worker = world.with("default", Role::Worker).await;
+    let operator = world.with("default", Role::Operator).await;
+    let ground = worker.ground();
+    let put = |card: Card| vec![Write::Card(card)];
+    assert_eq!(code(commit(&worker, put(scheduled(0, &ground))).await), Code::Forbidden);
+    let unreadable = card("schedule", "s");
+    assert_eq!(code(commit(&operator, put(unreadable)).await), Code::RequestInvalid);
+    assert_eq!(code(commit(&operator, put(scheduled(101, &ground))).await), Code::RequestInvalid);
+    commit(&operator, put(scheduled(0, &ground))).await.expect("an operator puts a schedule");
+    assert_eq!(
+        code(commit(&worker, vec![drop_card(&scheduled(0, &ground))]).await),
+        Code::Forbidden
+    );
+}
+
+#[tokio::test]
+async fn sec_51_nobody_writes_an_entry_that_would_end_the_audit_chain() {
+    let world = World::new().await;
+    let operator = world.with("default", Role::Operator).await;
+    let entries = CardQuery { namespace: Some(ns()), kind: "audit".into(), after: None, limit: 9 };
+    for name in ["00000000000000000000", "0001", "99999999999999999999"] {
+        let stray = Write::Card(Card { record: "x".into(), ..card("audit", name) });
+        let answer = commit(&operator, vec![stray]).await;
+        assert!(matches!(answer, Err(CommitError::Stale(_))), "{name} {answer:?}");
+    }
+    assert_eq!(world.served.store.cards(&entries).await, Ok(vec![]));
+    let deed = Deed {
+        actor: "olga".into(),
+        verb: Verb::CancelRun,
+        subject: "a run".into(),
+        reason: "why".into(),
+        version: None,
+        detail: None,
+    };
+    let first = audit::append(&audit::End::of_namespace("default"), &deed, Wall(1));
+    let name = audit::card_name(first.0.seq);
+    let next = Card { record: first.1, ..card("audit", &name) };
+    commit(&operator, vec![Write::Card(next)]).await.expect("the next entry is taken");
+}
+
+#[tokio::test]
+async fn sec_45_texts_that_no_database_holds_are_refused_before_they_reach_one() {
+    let world = World::new().await;
+    let worker = world.with("default", Role::Worker).await;
+    let long = "x".repeat(2_000);
+    let bad = [
+        card("gate", "a\0b"),
+        card("gate", &long),
+        Card { record: "a\0b".into(), ..card("gate", "g") },
+    ];
+    for card in bad {
+        let answer = commit(&worker, vec![Write::Card(card.clone())]).await;
+        assert_eq!(code(answer), Code::RequestInvalid, "{card:?}");
+    }
+    commit(&worker, vec![Write::Card(card("gate", "g"))]).await.expect("it is written");
 }
 
 #[tokio::test]

@@ -115,6 +115,8 @@ async fn lines(call: &Call, run: &Run) -> Result<(Vec<Line>, Option<u64>), Probl
         let corrupt = |what| Problem::new(Code::StoreCorrupt, format!("run {}: {what}", run.id));
         let entry = journal::decode(&inked.text).map_err(corrupt)?;
         let value = match entry.event.value() {
+            // A credential is nothing to look at.
+            Some(_) if entry.event.gives_token() => None,
             Some(value) => Some(engine.read_value(&run.namespace, value).await?),
             None => None,
         };
