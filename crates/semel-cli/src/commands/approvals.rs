@@ -199,11 +199,7 @@ async fn link(
     public_url: Option<&str>,
     printer: &Printer,
 ) -> Result<(), Failed> {
-    if place.is_server() {
-        let text = "a link is made beside the server, with the address of the store that it \
-                    serves, or by POST /v1/approvals/ID/links";
-        return Err(Failed::coded(Code::StoreUrlInvalid, text));
-    }
+    place.needs_the_store("a link is made")?;
     let invalid = |_| {
         let text = format!("`{}` is no duration; write 30m, 12h or 3d", options.expires_in);
         Failed::coded(Code::DurationInvalid, text)

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use semel::{Action, Address, Key, Namespace, Notifier, Semel};
+use semel_core::code::Code;
 use semel_core::derive;
 use semel_engine::Engine;
 use semel_store::{Access, Clock, Opened, Store, Upkeep, Veil};
@@ -67,6 +68,17 @@ impl Place {
     /// Whether a server keeps the store.
     pub(crate) fn is_server(&self) -> bool {
         self.store.starts_with("http://") || self.store.starts_with("https://")
+    }
+
+    /// Refuses the address of a server for what is its own, and is not passed on.
+    pub(crate) fn needs_the_store(&self, what: &str) -> Result<(), Failed> {
+        if !self.is_server() {
+            return Ok(());
+        }
+        let text = format!(
+            "{what} beside the server, with the address of the store that it serves, or by its API"
+        );
+        Err(Failed::coded(Code::StoreUrlInvalid, text))
     }
 
     /// An engine on an existing store, without the job: a command decides, it does not work.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use semel_core::code::Code;
 use semel_core::hook::{self, Content};
 use semel_server::{Limits, OpenError, Server, Settings, Tls};
@@ -20,6 +21,7 @@ use supervisor::Supervisor;
 
 pub(crate) async fn run(config: &Config, veil: Veil, printer: &Printer) -> Result<(), Failed> {
     let stop = stopped()?;
+    set_limits();
     let server = Server::bind(Settings { veil, ..settings(config)? }).await.map_err(failed)?;
     let url = announce(&server, config, printer)?;
     let supervisor = Supervisor::of(|name| std::env::var(name).ok());
@@ -35,6 +37,16 @@ pub(crate) async fn run(config: &Config, veil: Veil, printer: &Printer) -> Resul
     serving.await.map_err(failed)?;
     printer.talk("stopped");
     Ok(())
+}
+
+/// As many sockets as the system allows this process: what it is given at first may be less than
+/// the server's own limit. And no image of its memory on disk: keys and payloads are in it. Where
+/// neither can be had, the server works all the same.
+fn set_limits() {
+    let files = getrlimit(Resource::Nofile);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: files.maximum, ..files });
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = setrlimit(Resource::Core, none);
 }
 
 /// Where it listens, on stdout: with port 0 nobody else knows.

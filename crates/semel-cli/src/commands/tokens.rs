@@ -1,7 +1,6 @@
 //! `semel tokens`: who may ask the server what.
 
 use semel_core::access::{Role, Token};
-use semel_core::code::Code;
 use semel_core::time::parse_duration_ms;
 use semel_core::wire::rfc3339;
 use serde_json::{Value, json};
@@ -12,11 +11,7 @@ use crate::exit::Failed;
 use crate::print::{Printer, plain};
 
 pub(crate) async fn run(place: &Place, command: Tokens, printer: &Printer) -> Result<(), Failed> {
-    if place.is_server() {
-        let text =
-            "tokens are made beside the server, with the address of the store that it serves";
-        return Err(Failed::coded(Code::StoreUrlInvalid, text));
-    }
+    place.needs_the_store("tokens are made")?;
     match command {
         Tokens::Create(options) => create(place, &options, printer).await,
         Tokens::Ls => ls(place, printer).await,

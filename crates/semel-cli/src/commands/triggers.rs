@@ -18,6 +18,7 @@ use crate::exit::Failed;
 use crate::print::{Printer, Tone, plain};
 
 pub(crate) async fn run(place: &Place, command: Triggers, printer: &Printer) -> Result<(), Failed> {
+    place.needs_the_store("triggers are kept")?;
     match command {
         Triggers::Ls(options) => ls(place, options, printer).await,
         Triggers::Show(options) => show(place, &options.name, printer).await,

@@ -140,7 +140,14 @@ fn what_people_do_with_runs_and_effects_works_on_the_store_of_a_server() {
 #[test]
 fn what_needs_the_store_itself_says_so_and_a_token_is_asked_for() {
     let server = Server::start();
-    for command in [&["verify"][..], &["migrate"], &["tokens", "ls"], &["quarantine", "show"]] {
+    let needy = [
+        &["verify"][..],
+        &["migrate"],
+        &["tokens", "ls"],
+        &["triggers", "ls"],
+        &["quarantine", "show"],
+    ];
+    for command in needy {
         let ended = server.semel(command).expect(2);
         assert!(ended.stderr.contains("beside the server"), "{command:?}: {}", ended.stderr);
     }

@@ -29,7 +29,10 @@ const CROWD: usize = 128;
 #[derive(Debug, Serialize)]
 struct Beside {
     started_ms: f64,
+    /// After a thousand runs were started.
     rss_mb: f64,
+    /// After all of the load.
+    rss_loaded_mb: f64,
     overload: Overload,
 }
 
@@ -55,13 +58,14 @@ pub(crate) async fn http(printer: &Printer) -> Result<(), Failed> {
     let commits = runs::commits(&file)?;
     let (starts, starts_took) = ask_for(&server.url, start).await?;
     progress.inc(1);
-    let rss_mb = server.rss_mb()?;
+    let rss_loaded_mb = server.rss_mb()?;
     server.stop().await?;
     let start_commits = runs::commits(&file)? - commits;
+    let rss_mb = rss_after_runs(folder.path()).await?;
     let overload = overload(folder.path()).await?;
     progress.finish_and_clear();
     let results = [pairs, measure_starts(&starts, starts_took, start_commits, &file)?];
-    report(printer, &results, &Beside { started_ms, rss_mb, overload })
+    report(printer, &results, &Beside { started_ms, rss_mb, rss_loaded_mb, overload })
 }
 
 fn report(printer: &Printer, results: &[Measured], beside: &Beside) -> Result<(), Failed> {
@@ -72,9 +76,10 @@ fn report(printer: &Printer, results: &[Measured], beside: &Beside) -> Result<()
     super::report(printer, "A SECOND", results, note)?;
     let Overload { asked, refused, with_retry_after, health_max_ms } = beside.overload;
     printer.line(&format!(
-        "there after {:.0} ms, {:.0} MB; of {asked} requests over the limit {refused} were told to \
-         come later, {with_retry_after} of them when; health within {health_max_ms:.0} ms",
-        beside.started_ms, beside.rss_mb
+        "there after {:.0} ms; {:.0} MB after 1,000 runs, {:.0} MB after the load; of {asked} \
+         requests over the limit {refused} were told to come later, {with_retry_after} of them \
+         when; health within {health_max_ms:.0} ms",
+        beside.started_ms, beside.rss_mb, beside.rss_loaded_mb
     ));
     Ok(())
 }
@@ -210,6 +215,18 @@ fn measure_starts(
         raw_per_s,
         ratio: per_s * 2.0 / raw_per_s,
     })
+}
+
+/// The memory of a server that has started a thousand runs.
+async fn rss_after_runs(folder: &Path) -> anyhow::Result<f64> {
+    let server = Server::start(&folder.join("memory.db"), &[]).await?;
+    let client = client()?;
+    for number in 0..1_000 {
+        start(client.clone(), server.url.clone(), number).await?;
+    }
+    let rss_mb = server.rss_mb()?;
+    server.stop().await?;
+    Ok(rss_mb)
 }
 
 /// Many more requests than there is room for, all of them on one key that somebody holds.
