@@ -7,7 +7,7 @@ use semel_core::access::{Permission, Role};
 use semel_server::{Limits, Server, Settings};
 use serde_json::json;
 
-use crate::door::{on_both, on_file, send};
+use crate::door::{Door, file, on_both, on_file, send};
 use crate::sweep::operations;
 
 #[tokio::test]
@@ -119,11 +119,11 @@ async fn sec_12_only_an_admin_makes_tokens_and_only_of_its_own_namespace() {
 #[tokio::test]
 async fn sec_13_anything_but_the_loopback_needs_a_token() {
     let folder = tempfile::tempdir().unwrap();
-    let store = format!("sqlite:{}", folder.path().join("semel.db").display());
+    let store = file(&folder);
     let listen: SocketAddr = "0.0.0.0:0".parse().unwrap();
     let refused = Server::bind(Settings::new(&store, listen)).await.err().unwrap().to_string();
     assert!(refused.contains("semel tokens create") && refused.contains("tls"), "{refused}");
-    let door = crate::door::Door::on(&store, Limits::default()).await;
+    let door = Door::on(&store, Limits::default()).await;
     door.token("acme", Role::Admin).await;
     let server = Server::bind(Settings::new(&store, listen)).await.unwrap();
     assert!(server.address().is_ok());

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use semel_server::Limits;
 use serde_json::json;
 
-use crate::door::{Door, on_both, on_both_with, on_file};
+use crate::door::{Door, file, on_both, on_both_with};
 
 fn quick() -> Limits {
     Limits { hold_ms: 400, ..Limits::default() }
@@ -40,9 +40,8 @@ async fn case_c1_a_hundred_equal_requests_are_one_effect_and_ninety_nine_replays
 #[tokio::test(flavor = "multi_thread")]
 async fn case_c2_two_servers_on_one_store_let_one_claim_win() {
     let folder = tempfile::tempdir().unwrap();
-    let file = format!("sqlite:{}", folder.path().join("semel.db").display());
     let database = semel_lab::database();
-    for store in [file, database.url()] {
+    for store in [file(&folder), database.url()] {
         let doors = [Door::on(&store, quick()).await, Door::on(&store, quick()).await];
         for round in 0..10 {
             let body = json!({ "action": "mail", "key": format!("c2-{round}"), "input": 1 });
@@ -93,7 +92,7 @@ async fn case_c5_c6_callers_that_hang_up_leave_nothing_behind() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn case_c7_c9_a_thousand_waiters_are_woken_and_disturb_nobody() {
-    on_file(Limits::default(), async |door| {
+    on_both(async |door| {
         let body = json!({ "action": "mail", "key": "c7", "input": 1 });
         let begun = door.begin(body.clone()).await.is(200).json();
         let waiting = join_all((0..1_000).map(|_| door.begin(body.clone())));

@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_core::access::Role;
 use semel_core::key::Namespace;
-use semel_server::{App, Limits, Server, Settings};
+use semel_server::{App, Limits, OpenError, Server, Settings};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 /// A running server.
 pub(crate) struct Door {
@@ -15,7 +18,13 @@ pub(crate) struct Door {
     pub(crate) app: Arc<App>,
     pub(crate) client: reqwest::Client,
     pub(crate) token: Option<String>,
-    stop: Option<oneshot::Sender<()>>,
+    running: Option<Running>,
+}
+
+/// What ends a server, and says how it ended.
+struct Running {
+    stop: oneshot::Sender<()>,
+    ended: JoinHandle<Result<(), OpenError>>,
 }
 
 /// An answer, read whole.
@@ -68,20 +77,31 @@ impl Answer {
 
 impl Door {
     pub(crate) async fn on(store: &str, limits: Limits) -> Door {
-        if store.starts_with("postgres") {
-            semel_store::Opened::migrate(store).await.unwrap();
-        }
         let listen: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let settings = Settings { limits, ..Settings::new(store, listen) };
+        Door::of(Settings { limits, ..Settings::new(store, listen) }).await
+    }
+
+    pub(crate) async fn of(settings: Settings) -> Door {
+        if settings.store.starts_with("postgres") {
+            semel_store::Opened::migrate(&settings.store).await.unwrap();
+        }
+        let scheme = if settings.tls.is_some() { "https" } else { "http" };
         let server = Server::bind(settings).await.unwrap();
-        let url = format!("http://{}", server.address().unwrap());
+        let url = format!("{scheme}://{}", server.address().unwrap());
         let app = server.app().clone();
         let (stop, stopped) = oneshot::channel::<()>();
-        tokio::spawn(server.run(async {
+        let ended = tokio::spawn(server.run(async {
             let _ = stopped.await;
         }));
-        let client = reqwest::Client::new();
-        Door { url, app, client, token: None, stop: Some(stop) }
+        let (client, running) = (reqwest::Client::new(), Some(Running { stop, ended }));
+        Door { url, app, client, token: None, running }
+    }
+
+    /// Ends it as a person does; it may have something to finish first.
+    pub(crate) fn stop(&mut self) -> JoinHandle<Result<(), OpenError>> {
+        let Running { stop, ended } = self.running.take().unwrap();
+        stop.send(()).unwrap();
+        ended
     }
 
     /// The same server, asked with another token.
@@ -91,7 +111,7 @@ impl Door {
             app: self.app.clone(),
             client: self.client.clone(),
             token: Some(token.to_owned()),
-            stop: None,
+            running: None,
         }
     }
 
@@ -148,6 +168,41 @@ impl Door {
         begun["id"].as_str().unwrap().to_owned()
     }
 
+    /// Starts a run; the path to it.
+    pub(crate) async fn start(&self, workflow: &str, key: &str, input: Value) -> String {
+        let path = format!("/v1/workflows/{workflow}/runs");
+        let started = self.keyed(&path, key, &json!({ "input": input })).await.is(201).json();
+        format!("/v1/runs/{}", started["id"].as_str().unwrap())
+    }
+
+    /// Waits for a run to come to a state.
+    pub(crate) async fn reaches(&self, run: &str, state: &str) {
+        for _ in 0..500 {
+            if self.get(run).await.is(200).json()["state"] == state {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("it does not come to be {state}");
+    }
+
+    /// How a run ended.
+    pub(crate) async fn result(&self, run: &str) -> Value {
+        self.get(&format!("{run}/result?wait=20s")).await.is(200).json()
+    }
+
+    /// How many entries of a kind the journal of a run has.
+    pub(crate) async fn entries(&self, run: &str, kind: &str) -> usize {
+        let journal = self.get(&format!("{run}/journal")).await.is(200).json();
+        journal["items"].as_array().unwrap().iter().filter(|entry| entry["kind"] == kind).count()
+    }
+
+    /// How often something was decided.
+    pub(crate) async fn decided(&self, verb: &str) -> usize {
+        let audit = self.get("/v1/audit").await.is(200).json();
+        audit["items"].as_array().unwrap().iter().filter(|entry| entry["verb"] == verb).count()
+    }
+
     /// How many effects there are.
     pub(crate) async fn count(&self) -> usize {
         let page = self.get("/v1/effects?limit=1000").await.is(200).json();
@@ -157,8 +212,8 @@ impl Door {
 
 impl Drop for Door {
     fn drop(&mut self) {
-        if let Some(stop) = self.stop.take() {
-            let _ = stop.send(());
+        if let Some(running) = self.running.take() {
+            let _ = running.stop.send(());
         }
     }
 }
@@ -169,6 +224,11 @@ pub(crate) async fn send(request: reqwest::RequestBuilder) -> Answer {
     Answer { status, headers, text: answer.text().await.expect("a whole answer") }
 }
 
+/// A store in a folder.
+pub(crate) fn file(folder: &TempDir) -> String {
+    format!("sqlite:{}", folder.path().join("semel.db").display())
+}
+
 /// Plays a story on each kind of store.
 pub(crate) async fn on_both(story: impl AsyncFn(Door)) {
     on_both_with(Limits::default(), story).await;
@@ -176,8 +236,7 @@ pub(crate) async fn on_both(story: impl AsyncFn(Door)) {
 
 pub(crate) async fn on_both_with(limits: Limits, story: impl AsyncFn(Door)) {
     let folder = tempfile::tempdir().unwrap();
-    let file = format!("sqlite:{}", folder.path().join("semel.db").display());
-    story(Door::on(&file, limits).await).await;
+    story(Door::on(&file(&folder), limits).await).await;
     let database = semel_lab::database();
     story(Door::on(&database.url(), limits).await).await;
 }
@@ -185,6 +244,5 @@ pub(crate) async fn on_both_with(limits: Limits, story: impl AsyncFn(Door)) {
 /// Plays a story on a file only: what it tells has nothing to do with the store.
 pub(crate) async fn on_file(limits: Limits, story: impl AsyncFn(Door)) {
     let folder = tempfile::tempdir().unwrap();
-    let file = format!("sqlite:{}", folder.path().join("semel.db").display());
-    story(Door::on(&file, limits).await).await;
+    story(Door::on(&file(&folder), limits).await).await;
 }

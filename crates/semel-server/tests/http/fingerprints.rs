@@ -2,10 +2,9 @@
 
 use std::io::Write;
 
-use semel_server::Limits;
 use serde_json::{Value, json};
 
-use crate::door::{Door, on_both, on_file, send};
+use crate::door::{Door, on_both, send};
 
 /// What a second begin with this body text gets.
 async fn again(door: &Door, key: &str, first: &str, second: &str) -> String {
@@ -54,7 +53,7 @@ async fn case_f_the_canonical_content_decides() {
 
 #[tokio::test]
 async fn case_f11_packed_bodies_count_by_their_content() {
-    on_file(Limits::default(), async |door| {
+    on_both(async |door| {
         let body = r#"{"action":"mail","key":"zip","input":{"a":1}}"#;
         let pack = |time: u32| {
             let packer = flate2::GzBuilder::new().mtime(time);
@@ -85,7 +84,7 @@ async fn case_f11_packed_bodies_count_by_their_content() {
 
 #[tokio::test]
 async fn case_f12_headers_do_not_count() {
-    on_file(Limits::default(), async |door| {
+    on_both(async |door| {
         door.done("42", json!({ "a": 1 }), json!("R")).await;
         let body = json!({ "action": "mail", "key": "42", "input": { "a": 1 } });
         let request = door.request("POST", "/v1/effects/begin").json(&body);
@@ -116,7 +115,7 @@ async fn case_f15_only_the_declared_members_count() {
 
 #[tokio::test]
 async fn case_f17_sec_45_hostile_json_is_bounded() {
-    on_file(Limits::default(), async |door| {
+    on_both(async |door| {
         let deep = format!("{}1{}", "[".repeat(10_000), "]".repeat(10_000));
         let long = "1".repeat(500_000);
         let inputs = [deep.as_str(), "1e400", long.as_str(), r#"{"a":1,"a":2}"#, r#""\ud800""#];

@@ -1,9 +1,8 @@
 //! Keys: syntax and presence.
 
-use semel_server::Limits;
 use serde_json::json;
 
-use crate::door::{on_both, on_file, send};
+use crate::door::{on_both, send};
 
 const START: &str = "/v1/workflows/triage/runs";
 
@@ -33,7 +32,7 @@ async fn case_k2_quoted_and_bare_keys_are_one_intent() {
 
 #[tokio::test]
 async fn case_k3_k9_keys_are_taken_verbatim() {
-    on_file(Limits::default(), async |door| {
+    on_both(async |door| {
         let body = json!({});
         for key in ["0815", "9e107d9d-372b-4b6c-8d1f-2f76c66d35ca", "Order-1", "order-1"] {
             let started = door.keyed(START, key, &body).await.is(201);
@@ -45,7 +44,7 @@ async fn case_k3_k9_keys_are_taken_verbatim() {
 
 #[tokio::test]
 async fn case_k4_k6_k7_what_is_no_key_is_refused() {
-    on_file(Limits::default(), async |door| {
+    on_both(async |door| {
         for key in ["\"unterminated", "\"bad\\escape\"", "tab\tinside", "a, b", "", "   "] {
             door.keyed(START, key, &json!({})).await.refused(400, "key_invalid");
         }
@@ -67,7 +66,7 @@ async fn case_k4_k6_k7_what_is_no_key_is_refused() {
 
 #[tokio::test]
 async fn case_k10_a_key_on_a_get_is_ignored() {
-    on_file(Limits::default(), async |door| {
+    on_both(async |door| {
         let request = door.request("GET", "/v1/effects").header("idempotency-key", "\"broken");
         send(request).await.is(200);
         assert_eq!(door.count().await, 0);

@@ -8,12 +8,12 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::door::{on_both_with, on_file, send};
+use crate::door::{on_both, on_both_with, on_file, send};
 
 #[tokio::test]
 async fn case_l3_sec_44_bodies_at_the_limit_pass_and_larger_ones_are_refused() {
     let limits = Limits { body_bytes: 4_096, ..Limits::default() };
-    on_file(limits, async |door| {
+    on_both_with(limits, async |door| {
         let body = |bytes: usize| {
             let bare = r#"{"action":"mail","key":"l3","input":""}"#.len();
             format!(r#"{{"action":"mail","key":"l3","input":"{}"}}"#, "x".repeat(bytes - bare))
@@ -151,7 +151,7 @@ async fn sec_46_slow_and_idle_sockets_keep_nobody_waiting() {
 
 #[tokio::test]
 async fn case_l6_capabilities_say_limits_windows_and_rules() {
-    on_file(Limits::default(), async |door| {
+    on_both(async |door| {
         let said = door.get("/v1/capabilities").await.is(200).json();
         assert_eq!(said["windows"]["replay"], "30d");
         assert_eq!(
@@ -167,7 +167,7 @@ async fn case_l6_capabilities_say_limits_windows_and_rules() {
 
 #[tokio::test]
 async fn case_o2_sec_15_a_form_of_a_web_page_is_refused_and_nothing_is_stored() {
-    on_file(Limits::default(), async |door| {
+    on_both(async |door| {
         let body = r#"{"action":"mail","key":"k","input":1}"#;
         let post = || door.request("POST", "/v1/effects/begin").body(body);
         let text = post().header("content-type", "text/plain");

@@ -84,17 +84,15 @@ async fn operators_steer_and_may_repeat_themselves() {
         work(&door);
         let started = door.keyed("/v1/workflows/fall/runs", "f", &json!({})).await.is(201).json();
         let run = format!("/v1/runs/{}", started["id"].as_str().unwrap());
-        paused(&door, &run).await;
+        door.reaches(&run, "paused").await;
         let why = json!({ "reason": "mended" });
         let first = door.keyed(&format!("{run}/retry"), "r-1", &why).await.is(200);
         assert_eq!(first.header("idempotent-replayed"), None);
-        paused(&door, &run).await;
+        door.reaches(&run, "paused").await;
         // It is paused again: the same click must not retry it once more.
         let again = door.keyed(&format!("{run}/retry"), "r-1", &why).await.is(200);
         assert_eq!(again.header("idempotent-replayed"), Some("true"));
-        let fallen = door.get(&format!("{run}/journal")).await.is(200).json();
-        let resumed = fallen["items"].as_array().unwrap().iter();
-        assert_eq!(resumed.filter(|entry| entry["kind"] == "resumed").count(), 1);
+        assert_eq!(door.entries(&run, "resumed").await, 1);
         let other = json!({ "reason": "another" });
         door.keyed(&format!("{run}/retry"), "r-1", &other).await.refused(422, "input_changed");
         let step = door.get(&run).await.is(200).json()["paused"]["id"].clone();
@@ -117,16 +115,6 @@ async fn operators_steer_and_may_repeat_themselves() {
         );
     })
     .await;
-}
-
-async fn paused(door: &Door, run: &str) {
-    for _ in 0..500 {
-        if door.get(run).await.is(200).json()["state"] == "paused" {
-            return;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
-    panic!("it does not pause");
 }
 
 #[tokio::test]
