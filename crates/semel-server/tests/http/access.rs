@@ -102,6 +102,35 @@ async fn sec_11_a_revoked_token_is_refused_within_a_second() {
 }
 
 #[tokio::test]
+async fn a_token_counts_in_a_header_of_its_own_where_tools_cannot_set_the_usual_one() {
+    on_both(async |door| {
+        let token = door.token("acme", Role::Worker).await;
+        let wish = json!({ "action": "mail", "key": "k", "input": 1 });
+        let asked = |token: &str| {
+            let request = door.request("POST", "/v1/effects/begin").json(&wish);
+            request.header("x-semel-token", token)
+        };
+        send(asked(&token)).await.is(200);
+        assert_eq!(door.with(&token).count().await, 1, "in the namespace of the token");
+        let bare = send(asked("")).await.refused(401, "unauthenticated");
+        assert_eq!(bare.header("www-authenticate"), Some("Bearer"));
+        let (rest, last) = token.split_at(token.len() - 1);
+        let twisted = format!("{rest}{}", if last == "0" { "1" } else { "0" });
+        let elsewhere = token.replace("semel_acme.", "semel_bolt.");
+        for wrong in [twisted, elsewhere, format!("Bearer {token}"), "nonsense".to_owned()] {
+            let answer = send(asked(&wrong)).await.refused(401, "unauthenticated");
+            assert_eq!(answer.comparable(), bare.comparable(), "{wrong}");
+        }
+        // A wrong token in the usual header is not made good by a right one in the other.
+        let both = asked(&token).bearer_auth("nonsense");
+        send(both).await.refused(401, "unauthenticated");
+        let viewer = door.token("acme", Role::Viewer).await;
+        send(asked(&viewer)).await.refused(403, "forbidden");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn sec_12_only_an_admin_makes_tokens_and_only_of_its_own_namespace() {
     on_file(Limits::default(), async |door| {
         let operator = door.to("acme", Role::Operator).await;
