@@ -1,6 +1,7 @@
 //! The API over real sockets, on SQLite and on Postgres.
 
 mod access;
+mod approvals;
 mod callbacks;
 mod concurrency;
 mod door;
