@@ -12,5 +12,6 @@ mod keys;
 mod limits;
 mod rough;
 mod runs;
+mod steer;
 mod sweep;
 mod tenancy;

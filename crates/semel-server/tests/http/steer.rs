@@ -1,0 +1,260 @@
+//! What people decide about runs and effects: a click that comes twice acts once.
+
+use std::time::{Duration, Instant};
+
+use semel::{Code, Context, Error, Failure, NativeKey, Retry, Semel};
+use serde_json::{Value, json};
+
+use crate::approvals::hold;
+use crate::door::{Answer, Door, on_both};
+
+/// A worker of a release: runs that wait, that fall, and that take back what they did.
+async fn work(door: &Door, release: &'static str) {
+    let semel = Semel::on(door.app.engine().clone());
+    let worker = semel.worker().release(release);
+    let worker = worker
+        .workflow("wait", |ctx: Context, (): ()| async move {
+            ctx.wait_for_signal::<Value>("go").await?;
+            Ok::<_, Error>(())
+        })
+        .workflow("fall", |ctx: Context, (): ()| async move {
+            let fall = || async { Err::<u32, _>(Failure::unknown("broken")) };
+            let once = Retry { attempts_max: 1, ..Retry::default() };
+            ctx.step("fall", fall).retry(once).await
+        })
+        .workflow("order", |ctx: Context, (): ()| async move { order(&ctx).await });
+    drop(worker.start().unwrap());
+    door.app.engine().announce().await.unwrap();
+}
+
+/// Charges, then fails, so that the charge is taken back.
+async fn order(ctx: &Context) -> Result<(), Error> {
+    let undo = ctx.undo("refund").key(["7"]).contract(NativeKey::hours(24));
+    let charge = ctx.effect("charge").key(["7"]).input(&json!({ "cents": 700 }));
+    let charge =
+        charge.contract(NativeKey::hours(24)).compensate_with(undo, |intent, receipt: String| {
+            let refund = format!("{receipt} back as {}", intent.downstream_key().len());
+            async move { Ok::<_, Failure>(refund) }
+        });
+    let charged = charge.call(|intent| {
+        let _key = intent.downstream_key();
+        async { Ok::<_, Failure>("ch_1".to_owned()) }
+    });
+    charged.await?;
+    Err(Error::new(Code::RunFailed, "nothing left to ship"))
+}
+
+fn why(reason: &str) -> Value {
+    json!({ "reason": reason })
+}
+
+/// A body with one member more.
+fn with(mut body: Value, name: &str, value: impl Into<Value>) -> Value {
+    body[name] = value.into();
+    body
+}
+
+/// Clicks for the first time.
+async fn clicks(door: &Door, path: &str, body: &Value) -> Answer {
+    let first = door.keyed(path, "click", body).await.is(200);
+    assert_eq!(first.header("idempotent-replayed"), None, "{}", first.text);
+    first
+}
+
+/// The same click again is answered and does nothing; its key does not carry another one.
+async fn clicks_again(door: &Door, path: &str, body: &Value, verb: &str) -> Answer {
+    let before = door.decided(verb).await;
+    let again = door.keyed(path, "click", body).await.is(200);
+    assert_eq!(again.header("idempotent-replayed"), Some("true"), "{}", again.text);
+    let other = with(body.clone(), "reason", "another");
+    door.keyed(path, "click", &other).await.refused(422, "input_changed");
+    assert_eq!(door.decided(verb).await, before, "{verb}");
+    again
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_is_cancelled_twice_is_cancelled_once() {
+    on_both(async |door| {
+        work(&door, "r1").await;
+        let run = door.start("wait", "c", json!(null)).await;
+        door.reaches(&run, "waiting").await;
+        let path = format!("{run}/cancel");
+        clicks(&door, &path, &why("stuck")).await;
+        clicks_again(&door, &path, &why("stuck"), "cancel_run").await;
+        assert_eq!(door.result(&run).await["state"], "cancelled");
+        let late = clicks_again(&door, &path, &why("stuck"), "cancel_run").await;
+        assert_eq!(late.json()["state"], "cancelled");
+        assert_eq!(door.entries(&run, "cancelling").await, 1);
+        // Without its key it is another wish, for what is so already.
+        door.post(&path, &why("stuck")).await.is(200);
+        assert_eq!(door.decided("cancel_run").await, 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_run_is_retried_and_failed_once_each() {
+    on_both(async |door| {
+        work(&door, "r1").await;
+        let run = door.start("fall", "f", json!(null)).await;
+        door.reaches(&run, "paused").await;
+        let retry = format!("{run}/retry");
+        clicks(&door, &retry, &why("mended")).await;
+        door.reaches(&run, "paused").await;
+        // It is paused again, and could be retried: the old click must not.
+        clicks_again(&door, &retry, &why("mended"), "retry_run").await;
+        assert_eq!(door.entries(&run, "resumed").await, 1);
+        let fail = format!("{run}/fail");
+        clicks(&door, &fail, &why("hopeless")).await;
+        let ended = door.result(&run).await;
+        assert_eq!(ended["state"], "failed", "{ended}");
+        clicks_again(&door, &fail, &why("hopeless"), "fail_run").await;
+        clicks_again(&door, &retry, &why("mended"), "retry_run").await;
+        assert_eq!((door.decided("retry_run").await, door.decided("fail_run").await), (1, 1));
+        assert_eq!(door.entries(&run, "finished").await, 1);
+        door.post(&fail, &why("hopeless")).await.refused(409, "run_finished");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_is_skipped_once() {
+    on_both(async |door| {
+        work(&door, "r1").await;
+        let run = door.start("fall", "s", json!(null)).await;
+        door.reaches(&run, "paused").await;
+        let step = door.get(&run).await.is(200).json()["paused"]["id"].clone();
+        let skip = json!({ "step": step, "value": 7, "reason": "known" });
+        let path = format!("{run}/skip");
+        clicks(&door, &path, &skip).await;
+        clicks_again(&door, &path, &skip, "skip_step").await;
+        let other = with(skip.clone(), "value", 8);
+        door.keyed(&path, "click", &other).await.refused(422, "input_changed");
+        assert_eq!(door.result(&run).await["result"], 7);
+        clicks_again(&door, &path, &skip, "skip_step").await;
+        assert_eq!((door.decided("skip_step").await, door.entries(&run, "skipped").await), (1, 1));
+    })
+    .await;
+}
+
+/// Waits until a worker has taken a run so often, and has let it go to wait.
+async fn taken(door: &Door, run: &str, times: usize) {
+    let patience = Instant::now();
+    while door.entries(run, "taken").await < times {
+        assert!(patience.elapsed() < Duration::from_secs(10), "nobody takes it");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    door.reaches(run, "waiting").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_moved_once_and_an_old_click_does_not_move_it_again() {
+    on_both(async |door| {
+        work(&door, "r1").await;
+        let run = door.start("wait", "m", json!(null)).await;
+        door.reaches(&run, "waiting").await;
+        work(&door, "r2").await;
+        let path = format!("{run}/move");
+        let to = |release: &str| json!({ "release": release, "reason": "mended there" });
+        door.keyed(&path, "x", &to("r9")).await.refused(404, "release_unknown");
+        let moved = clicks(&door, &path, &to("r2")).await;
+        assert_eq!(moved.json()["release"], "r2");
+        clicks_again(&door, &path, &to("r2"), "move_run").await;
+        taken(&door, &run, 2).await;
+        door.keyed(&path, "back", &to("r1")).await.is(200);
+        let stale = clicks_again(&door, &path, &to("r2"), "move_run").await;
+        assert_eq!(stale.json()["release"], "r1", "it stays where the last decision put it");
+        assert_eq!((door.decided("move_run").await, door.entries(&run, "moved").await), (2, 2));
+    })
+    .await;
+}
+
+/// Begins an effect and ends its attempt in these words; what it is now.
+async fn ended(door: &Door, key: &str, result: Value) -> Value {
+    let body = json!({ "action": "mail", "key": key, "input": 1, "settle": "2s" });
+    let begun = door.begin(body).await.is(200).json();
+    door.settle(key, &begun["fence"], result).await.is(200);
+    door.get(&format!("/v1/effects/{}", begun["id"].as_str().unwrap())).await.is(200).json()
+}
+
+#[tokio::test]
+async fn case_o10_an_effect_is_voided_once_and_an_old_click_spares_what_came_later() {
+    on_both(async |door| {
+        hold(&door).await;
+        let held = door.get("/v1/approvals").await.is(200).json()["items"][0].clone();
+        let path = format!("/v1/effects/{}/void", held["id"].as_str().unwrap());
+        let word = with(why("not needed"), "version", held["version"].clone());
+        assert_eq!(clicks(&door, &path, &word).await.json()["state"], "void");
+        clicks_again(&door, &path, &word, "void").await;
+        // Asked for again, it could be voided again.
+        hold(&door).await;
+        let stale = clicks_again(&door, &path, &word, "void").await.json();
+        assert_eq!(
+            (&stale["state"], &stale["approval"]["held"]),
+            (&json!("planned"), &json!(true))
+        );
+        assert_eq!(door.decided("void").await, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_effect_is_superseded_once() {
+    on_both(async |door| {
+        let effect = ended(&door, "s", json!({ "receipt": "first" })).await;
+        let path = format!("/v1/effects/{}/supersede", effect["id"].as_str().unwrap());
+        let word = with(why("once more"), "version", effect["version"].clone());
+        assert_eq!(clicks(&door, &path, &word).await.json()["generation"], 1);
+        clicks_again(&door, &path, &word, "supersede").await;
+        assert_eq!(ended(&door, "s", json!({ "receipt": "second" })).await["generation"], 1);
+        let stale = clicks_again(&door, &path, &word, "supersede").await.json();
+        assert_eq!((&stale["generation"], &stale["receipt"]), (&json!(1), &json!("second")));
+        assert_eq!(door.decided("supersede").await, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_doubt_is_not_retried_before_a_late_send_could_have_landed() {
+    on_both(async |door| {
+        let doubt = ended(&door, "d", json!({ "unknown": true, "reason": "timeout" })).await;
+        let path = format!("/v1/effects/{}", doubt["id"].as_str().unwrap());
+        let word = json!({ "decision": "retry", "reason": "not seen there",
+                           "version": doubt["version"] });
+        let resolve = format!("{path}/resolve");
+        let early = door.keyed(&resolve, "click", &word).await.refused(409, "too_early");
+        let seconds: u64 = early.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=2).contains(&seconds), "{seconds}");
+        assert_eq!(door.get(&path).await.is(200).json()["state"], "in_doubt");
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+        // What was refused has not used up its key.
+        let resolved = clicks(&door, &resolve, &word).await.json();
+        assert_eq!(resolved["state"], "planned", "{resolved}");
+        clicks_again(&door, &resolve, &word, "resolve_retry").await;
+        let body = json!({ "action": "mail", "key": "d", "input": 1 });
+        assert_eq!(door.begin(body).await.is(200).json()["attempt"], 2);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_took_back_answers_undone_with_both_receipts() {
+    on_both(async |door| {
+        work(&door, "r1").await;
+        let run = door.start("order", "7", json!(null)).await;
+        assert_eq!(door.result(&run).await["state"], "failed");
+        let body = json!({ "action": "charge", "key": "7", "input": { "cents": 700 } });
+        for _ in 0..2 {
+            let undone = door.begin(body.clone()).await.is(200);
+            assert_eq!(undone.header("idempotent-replayed"), None, "no plain replay");
+            let undone = undone.json();
+            assert_eq!(
+                (&undone["outcome"], &undone["receipt"], &undone["undo_receipt"]),
+                (&json!("undone"), &json!("ch_1"), &json!("ch_1 back as 36"))
+            );
+        }
+        let other = with(body, "input", json!({ "cents": 800 }));
+        door.begin(other).await.refused(422, "input_changed");
+    })
+    .await;
+}
