@@ -15,3 +15,5 @@ mod runs;
 mod steer;
 mod sweep;
 mod tenancy;
+mod tls;
+mod wire;
