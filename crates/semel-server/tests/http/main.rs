@@ -6,6 +6,7 @@ mod callbacks;
 mod concurrency;
 mod door;
 mod effects;
+mod ending;
 mod fingerprints;
 mod gate;
 mod keys;
