@@ -2,6 +2,7 @@
 
 mod access;
 mod approvals;
+mod away;
 mod callbacks;
 mod concurrency;
 mod door;
