@@ -169,6 +169,25 @@ async fn a_run_is_moved_once_and_an_old_click_does_not_move_it_again() {
     .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_click_that_found_nothing_to_do_does_nothing_later() {
+    on_both(async |door| {
+        work(&door, "r1").await;
+        let run = door.start("wait", "n", json!(null)).await;
+        door.reaches(&run, "waiting").await;
+        work(&door, "r2").await;
+        let path = format!("{run}/move");
+        let to = |release: &str| json!({ "release": release, "reason": "mended there" });
+        // It is there already. The answer is lost, somebody moves it on, and the click comes again.
+        clicks(&door, &path, &to("r1")).await;
+        door.keyed(&path, "on", &to("r2")).await.is(200);
+        taken(&door, &run, 2).await;
+        let stale = clicks_again(&door, &path, &to("r1"), "move_run").await;
+        assert_eq!(stale.json()["release"], "r2", "it stays where the last decision put it");
+    })
+    .await;
+}
+
 /// Begins an effect and ends its attempt in these words; what it is now.
 async fn ended(door: &Door, key: &str, result: Value) -> Value {
     let body = json!({ "action": "mail", "key": key, "input": 1, "settle": "2s" });
