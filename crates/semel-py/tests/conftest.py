@@ -28,8 +28,34 @@ PATIENCE_S = 180
 """A test that is silent for so long hangs: everybody's traces are printed and the run ends."""
 
 
+SEVERAL_NAMESPACES = "whoever asks a server is in one namespace; that has tests in test_remote.py"
+NOT_OVER_HTTP = {
+    "test_async.py::test_two_async_semels_in_one_event_loop_keep_their_runs_apart": (
+        SEVERAL_NAMESPACES
+    ),
+    "test_command_line.py": "it asks no store",
+    "test_dev.py": "`semel dev` serves the store itself",
+    "test_effects.py::test_namespaces_do_not_meet": SEVERAL_NAMESPACES,
+    "test_effects.py::test_threads_choose_each_for_itself": SEVERAL_NAMESPACES,
+    "test_effects.py::test_with_several_semels_one_must_be_chosen": SEVERAL_NAMESPACES,
+    "test_transaction.py": "rows of the program's own lie in the store's file",
+    "test_webhooks.py": "it serves the store itself",
+    "test_webhooks_kill.py": "it serves the store itself",
+}
+"""Files, and tests of files, that are not played over `http://…`, and why."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes more than a few seconds")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Plays everything that has a store on each kind of it, and by a server that has the store."""
+    file = metafunc.definition.path.name
+    is_served = not {file, f"{file}::{metafunc.definition.originalname}"} & NOT_OVER_HTTP.keys()
+    for fixture, kinds in {"store_url": ["sqlite", "postgres"], "sqlite_url": ["sqlite"]}.items():
+        if fixture in metafunc.fixturenames:
+            metafunc.parametrize(fixture, [*kinds, *["http"] * is_served], indirect=True)
 
 
 @pytest.fixture(autouse=True)
@@ -54,19 +80,29 @@ def _postgres_url() -> Iterator[str]:
         connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """A store of the test's own, of each kind."""
-    if request.param == "sqlite":
-        yield f"sqlite:{tmp_path}/semel.db"
-    else:
+def _store_url(kind: str, folder: Path) -> Iterator[str]:
+    if kind == "sqlite":
+        yield f"sqlite:{folder}/semel.db"
+    elif kind == "postgres":
         yield from _postgres_url()
+    else:
+        # Apart from what the test writes: no command of its own finds the store or the settings.
+        folder = folder / "server"
+        folder.mkdir()
+        with serving(folder, f"sqlite:{folder}/semel.db") as server:
+            yield server.url
 
 
 @pytest.fixture
-def sqlite_url(tmp_path: Path) -> str:
-    """A store of the test's own, where its kind makes no difference."""
-    return f"sqlite:{tmp_path}/semel.db"
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A store of the test's own: SQLite, Postgres, or behind a server."""
+    yield from _store_url(request.param, tmp_path)
+
+
+@pytest.fixture
+def sqlite_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The same for tests to which Postgres makes no difference: SQLite, or behind a server."""
+    yield from _store_url(request.param, tmp_path)
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])

@@ -1,4 +1,4 @@
-"""The ledger of a server: tests of other files as they are, on `http://…`, and what differs."""
+"""The ledger of a server: what is only there. All other files are played over `http://…`, too."""
 
 from __future__ import annotations
 
@@ -8,59 +8,20 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-import test_approvals
-import test_workflows
-from conftest import World
-from semel import AsyncSemel, Semel, SemelError, WorkflowContext, effect, function, workflow
-from test_approvals import (
-    test_req_a2_a_second_click_adds_nothing_and_is_told_the_first_answer,
-    test_req_a3_nothing_is_sent_before_whoever_asks_and_however_often,
+from conftest import NOT_OVER_HTTP, World
+from semel import (
+    AsyncSemel,
+    Semel,
+    SemelError,
+    WorkflowContext,
+    effect,
+    function,
+    transaction,
+    workflow,
 )
-from test_children import (
-    test_a_cancel_goes_down,
-    test_a_child_that_fails_says_so_with_its_exception,
-)
-from test_effects import (
-    test_req_l5_a_repeat_gets_the_first_receipt,
-    test_tasks_that_call_at_once_send_once,
-    test_threads_that_call_at_once_send_once,
-)
-from test_sagas import test_req_o3_what_was_done_is_taken_back_when_a_later_step_fails
-from test_schedules import test_a_schedule_is_paused_resumed_and_removed
-from test_waits import (
-    test_a_delivery_that_comes_twice_is_one,
-    test_a_run_sleeps_for_as_long_as_it_says,
-    test_a_signal_that_comes_late,
-    test_steps_side_by_side,
-)
-from test_workflows import (
-    test_another_run_of_the_same_intent_repeats_no_effect,
-    test_large_values,
-    test_req_m1_a_model_is_asked_once_per_request_in_a_run,
-    test_req_t1_the_same_key_is_the_same_run,
-)
-
-__all__ = [
-    "test_a_cancel_goes_down",
-    "test_a_child_that_fails_says_so_with_its_exception",
-    "test_a_delivery_that_comes_twice_is_one",
-    "test_a_run_sleeps_for_as_long_as_it_says",
-    "test_a_schedule_is_paused_resumed_and_removed",
-    "test_a_signal_that_comes_late",
-    "test_another_run_of_the_same_intent_repeats_no_effect",
-    "test_large_values",
-    "test_req_a2_a_second_click_adds_nothing_and_is_told_the_first_answer",
-    "test_req_a3_nothing_is_sent_before_whoever_asks_and_however_often",
-    "test_req_l5_a_repeat_gets_the_first_receipt",
-    "test_req_m1_a_model_is_asked_once_per_request_in_a_run",
-    "test_req_o3_what_was_done_is_taken_back_when_a_later_step_fails",
-    "test_req_t1_the_same_key_is_the_same_run",
-    "test_steps_side_by_side",
-    "test_tasks_that_call_at_once_send_once",
-    "test_threads_that_call_at_once_send_once",
-]
 
 
 class Server:
@@ -93,13 +54,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.stop()
 
 
-@pytest.fixture(autouse=True)
-def nothing_happened_yet() -> None:
-    """The worlds of the borrowed tests, as they find them at home."""
-    for world in (test_approvals.WORLD, test_workflows.WORLD):
-        world.calls.clear()
-
-
 @pytest.fixture
 def namespace() -> str:
     return f"n{uuid.uuid4().hex[:12]}"
@@ -113,10 +67,12 @@ def app(server: Server, namespace: str) -> Iterator[Semel]:
     app.close()
 
 
-@pytest.fixture
-def any_app(app: Semel) -> Semel:
-    """The same: whatever the kind of store, it is behind the server."""
-    return app
+def test_what_is_not_played_over_http_is_there_and_says_why() -> None:
+    for name, why in NOT_OVER_HTTP.items():
+        file, _, test = name.partition("::")
+        source = (Path(__file__).parent / file).read_text()
+        assert not test or f"def {test}(" in source, name
+        assert why
 
 
 def test_the_namespace_is_that_of_the_token(app: Semel, namespace: str) -> None:
@@ -164,6 +120,18 @@ def test_what_is_refused_says_so_by_its_code(
     assert refused.value.code == "forbidden"
     assert len(world) == 0
     app.close()
+
+
+def test_a_transaction_is_refused_and_does_nothing(app: Semel, world: World) -> None:
+    @transaction("remote-rows", key="{number}")
+    def book(tx: Any, number: int) -> int:
+        return world.do(number)["number"]
+
+    with pytest.raises(SemelError) as refused:
+        book(1)
+    assert refused.value.code == "transaction_unsupported"
+    assert len(world) == 0
+    assert app.find("remote-rows", "1") is None
 
 
 def test_an_async_semel_works_its_runs_over_http(server: Server, namespace: str) -> None:
