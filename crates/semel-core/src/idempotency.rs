@@ -6,6 +6,11 @@ use crate::key::{Key, KeyInvalid};
 /// The key that the lines of the header name. No line is no key; more than one, or a list, is not
 /// joined: nobody could say which of them was meant.
 pub fn read(lines: &[&[u8]]) -> Result<Option<Key>, KeyInvalid> {
+    text(lines)?.map(|text| Key::from_text(&text)).transpose()
+}
+
+/// The same as the text that it is.
+pub fn text(lines: &[&[u8]]) -> Result<Option<String>, KeyInvalid> {
     let invalid = |why| Err(KeyInvalid { why });
     let line = match lines {
         [] => return Ok(None),
@@ -25,7 +30,7 @@ pub fn read(lines: &[&[u8]]) -> Result<Option<Key>, KeyInvalid> {
         }
         None => text.to_owned(),
     };
-    Key::from_text(&text).map(Some)
+    Ok(Some(text))
 }
 
 /// What stands between the quotes of a structured string.

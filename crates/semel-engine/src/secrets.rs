@@ -41,11 +41,11 @@ async fn of_file(path: String) -> Result<Vec<u8>, String> {
 /// A file's content without the line end that editors add.
 fn read(path: &str) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("the file {path}: {error}");
-    let mut file = std::fs::File::open(path).map_err(failed)?;
-    // A pipe or a device could keep a delivery waiting for ever.
-    if !file.metadata().map_err(failed)?.is_file() {
+    // A pipe or a device could keep a delivery waiting for ever, already by being opened.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
         return Err(format!("{path} is no plain file"));
     }
+    let mut file = std::fs::File::open(path).map_err(failed)?;
     let most = limits::HOOK_SECRET_BYTES_MAX;
     let mut bytes = Vec::new();
     file.by_ref().take(most as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;

@@ -11,6 +11,12 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// All lines of a header, as they came.
+    pub(super) fn lines(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
+        let lines = self.headers.iter().filter(move |(known, _)| known == name);
+        lines.map(|(_, value)| value.as_slice())
+    }
+
     /// The one header of this name. Two of them are refused: whoever stands in between may have
     /// looked at the other one.
     pub(super) fn one(&self, name: &str) -> Result<Option<&'a str>, Refused> {

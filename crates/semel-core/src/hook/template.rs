@@ -1,12 +1,15 @@
 //! Texts with places in them: `{body:/data/id}`, `{header:x-request-id}`. Read once when a trigger
 //! is put; filling one in copies values and evaluates nothing.
 
+use std::borrow::Cow;
+
 use serde_json::value::RawValue;
 
 use super::event::Unusable;
 use super::pointer::{Astray, Pointer};
 use super::request::Request;
 use super::verify::Refused;
+use crate::idempotency;
 use crate::json::Json;
 use crate::limits;
 
@@ -80,7 +83,7 @@ impl Template {
         for piece in &self.pieces {
             match piece {
                 Piece::Text(plain) => text.push_str(plain),
-                Piece::Header(name) => text.push_str(header(request, name)?),
+                Piece::Header(name) => text.push_str(&header(request, name)?),
                 Piece::Body(pointer, shown) => {
                     text.push_str(&plain(find(pointer, shown, body)?, shown)?);
                 }
@@ -147,9 +150,14 @@ impl Signed {
     }
 }
 
-/// The one header of this name, with something in it. A key may come in quotes, as the draft of
-/// `Idempotency-Key` writes it.
-fn header<'a>(request: &Request<'a>, name: &str) -> Result<&'a str, Unusable> {
+/// The one header of this name, with something in it. `Idempotency-Key` is read as everywhere.
+fn header<'a>(request: &Request<'a>, name: &str) -> Result<Cow<'a, str>, Unusable> {
+    if name == "idempotency-key" {
+        let lines: Vec<&[u8]> = request.lines(name).collect();
+        let key = idempotency::text(&lines).map_err(|error| Unusable::Key(error.to_string()))?;
+        let missing = || Unusable::Missing(format!("the header {name} is missing"));
+        return key.filter(|key| !key.is_empty()).map(Cow::Owned).ok_or_else(missing);
+    }
     let text = request.needed(name).map_err(|refused| {
         let why = match refused {
             Refused::Repeated => "is there twice",
@@ -158,12 +166,7 @@ fn header<'a>(request: &Request<'a>, name: &str) -> Result<&'a str, Unusable> {
         };
         Unusable::Missing(format!("the header {name} {why}"))
     })?;
-    let quoted = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    match quoted {
-        Some("") => Err(Unusable::Missing(format!("the header {name} is empty"))),
-        Some(inner) if name == "idempotency-key" && !inner.contains(['"', '\\']) => Ok(inner),
-        Some(_) | None => Ok(text),
-    }
+    Ok(Cow::Borrowed(text))
 }
 
 fn find<'a>(pointer: &Pointer, shown: &str, body: &'a [u8]) -> Result<&'a RawValue, Unusable> {

@@ -63,6 +63,18 @@ fn a_key_is_made_of_headers_and_pointers() {
 }
 
 #[test]
+fn case_k4_k6_an_idempotency_key_in_a_template_is_read_as_everywhere() {
+    let plan = bearer(r#""key":"{header:idempotency-key}""#);
+    let made = |key: &str| wish(&plan, &Sent::new(&[("idempotency-key", key)], "{}"));
+    for wrong in ["a, b", "\"open", "\"bad\\escape\"", "größe", "\"\""] {
+        assert!(made(wrong).is_err(), "{wrong}");
+    }
+    assert_eq!(made("\"a\\\"b\"").expect("a key").0.as_str(), "a\"b");
+    let twice = [("idempotency-key", "a"), ("idempotency-key", "a")];
+    assert!(wish(&plan, &Sent::new(&twice, "{}")).is_err());
+}
+
+#[test]
 fn what_makes_no_key_is_refused_with_a_reason() {
     let plan = bearer(r#""key":"{body:/id}""#);
     let check = |id: &str, want: &str| {
