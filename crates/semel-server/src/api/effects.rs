@@ -136,7 +136,9 @@ async fn begin(call: Call) -> Result<Reply, Problem> {
         call.app.engine.note_repeat(Subject::Effect(address), Door::Http);
     }
     let now = call.app.engine.store().ground().now;
-    Ok(Reply::ok(&begin_view(&answer, &now)).replayed(is_repeat))
+    // What was taken back is no plain replay.
+    let is_replay = matches!(answer, Answer::Replay(_) | Answer::Failed(_));
+    Ok(Reply::ok(&begin_view(&answer, &now)).replayed(is_replay))
 }
 
 /// Begins an effect for a caller, within its namespace's share of new keys.

@@ -53,15 +53,15 @@ async fn ask(call: Call) -> Result<Reply, Problem> {
     let begin = ask.begin();
     let begin_of = begin.begin(&call.who.namespace, &call.who.actor)?;
     let id = derive::effect_ref(&begin_of.address, 0);
-    let (body, is_repeat) = match begun(&call, &begin, call.app.settings.limits.hold_ms).await {
+    let (body, is_replay) = match begun(&call, &begin, call.app.settings.limits.hold_ms).await {
         Ok((address, Answer::Probe(look))) => (leave_look(&call, &address, &look).await?, false),
         Ok((address, answer)) => {
-            let is_new = matches!(answer, Answer::Attempt(_));
-            (decided(&call, &address, answer), !is_new)
+            let is_replay = matches!(answer, Answer::Replay(_) | Answer::Failed(_));
+            (decided(&call, &address, answer), is_replay)
         }
         Err(problem) => (refused(&id, problem)?, false),
     };
-    Ok(Reply::ok(&body).replayed(is_repeat))
+    Ok(Reply::ok(&body).replayed(is_replay))
 }
 
 fn decided(call: &Call, address: &Address, answer: Answer) -> GateView {

@@ -146,7 +146,7 @@ fn sees(desk: &Desk, namespace: &str) -> Result<(), Stop> {
         true => Ok(()),
         false => Err(Stop::Refused(
             Code::Forbidden,
-            format!("this token is for the namespace `{own}`, and no other"),
+            format!("who asks reaches the namespace `{own}`, and no other"),
         )),
     }
 }

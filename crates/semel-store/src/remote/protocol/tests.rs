@@ -43,7 +43,7 @@ fn writes() -> Vec<Write> {
         drop_card(&card("gate", "mail")),
     ];
     writes.extend(rows.map(|run| Write::UpdateRun(RunRow::new(run, &ground.now))));
-    writes.extend(appends(&start, &["one", "\u{0}two"]).into_iter().map(Write::Append));
+    writes.extend(appends(&start, &["one", "\u{1}two"]).into_iter().map(Write::Append));
     let end = finished(&held, &ground);
     for row in [None, Some(RunRow::new(&end, &ground.now))] {
         let (namespace, id) = (end.namespace.clone(), end.id.clone());
@@ -65,6 +65,30 @@ fn every_kind_of_write_comes_back_as_it_was_written() {
     }
     let batch = Batch { writes: writes.into() };
     assert_eq!(WriteShape::decode(&WriteShape::encode(&batch)), Ok(batch));
+}
+
+#[test]
+fn sec_45_a_zero_byte_is_refused_wherever_it_stands() {
+    let mut run = new_run("k", 1, &ground());
+    run.id = "a\0b".into();
+    let zero = || "\0".to_owned();
+    let card = |kind: &str, name: &str, record: &str| {
+        Write::Card(crate::Card { record: record.into(), ..card(kind, name) })
+    };
+    let writes = [
+        card("gate", "\0", ""),
+        card("\0", "g", ""),
+        card("gate", "g", "\0"),
+        Write::StartRun(RunRow::new(&run, &ground().now)),
+        Write::Deliver(delivery(&new_run("k", 1, &ground()), "\0", "1")),
+        Write::Consume { run: 1, identity: zero() },
+        Write::Blob { namespace: "n".into(), digest: "d".into(), text: zero(), run: 1 },
+        Write::Append(appends(&new_run("k", 1, &ground()), &["\0"])[0].clone()),
+    ];
+    for write in writes {
+        let refused = WriteShape::decode(&WriteShape::encode(&Batch::from(write.clone())));
+        assert_eq!(refused, Err(Malformed("a text has a zero byte".into())), "{write:?}");
+    }
 }
 
 #[test]
