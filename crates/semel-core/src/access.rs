@@ -114,6 +114,16 @@ impl Permission {
     }
 }
 
+/// After how long a token ends that somebody makes whose own ends at `own`: nobody gives away more
+/// than they have.
+pub fn expiry(asked_ms: Option<u64>, own: Option<Wall>, now: Wall) -> Option<u64> {
+    let left_ms = own.map(|own| u64::try_from(own.0.saturating_sub(now.0)).unwrap_or(0));
+    match (asked_ms, left_ms) {
+        (Some(asked_ms), Some(left_ms)) => Some(asked_ms.min(left_ms)),
+        (asked_ms, left_ms) => asked_ms.or(left_ms),
+    }
+}
+
 /// A token as its card keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {

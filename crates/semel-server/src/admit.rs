@@ -2,6 +2,8 @@
 //! written for it, so that nothing acknowledged is ever lost to an overload.
 
 use std::collections::HashMap;
+use std::future::Future;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -19,6 +21,8 @@ pub(crate) struct Admission {
     open: Gate,
     shares: Arc<Mutex<HashMap<Namespace, usize>>>,
     buckets: Mutex<HashMap<Namespace, Bucket>>,
+    /// New keys that are being begun: whoever brings one of them, too, brings no other.
+    brought: Arc<Mutex<HashMap<String, usize>>>,
 }
 
 /// Who asks: somebody with a credential, or anybody. What anybody can fill up is apart, so that it
@@ -61,15 +65,31 @@ struct Share {
     shares: Arc<Mutex<HashMap<Namespace, usize>>>,
 }
 
+/// A new key on its way into the store.
+pub(crate) struct Brought {
+    name: String,
+    brought: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+impl Drop for Brought {
+    fn drop(&mut self) {
+        leave(&mut lock(&self.brought), &self.name);
+    }
+}
+
+/// One less of something that is counted; what nobody has is forgotten.
+fn leave<K: Hash + Eq>(counts: &mut HashMap<K, usize>, name: &K) {
+    if let Some(count) = counts.get_mut(name) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(name);
+        }
+    }
+}
+
 impl Drop for Share {
     fn drop(&mut self) {
-        let mut shares = lock(&self.shares);
-        if let Some(count) = shares.get_mut(&self.namespace) {
-            *count -= 1;
-            if *count == 0 {
-                shares.remove(&self.namespace);
-            }
-        }
+        leave(&mut lock(&self.shares), &self.namespace);
     }
 }
 
@@ -81,6 +101,7 @@ impl Admission {
             open: Gate::new(open_requests(&limits), limits.bodies_bytes / OPEN_SHARE),
             shares: Arc::default(),
             buckets: Mutex::default(),
+            brought: Arc::default(),
         }
     }
 
@@ -132,8 +153,40 @@ impl Admission {
         Ok(())
     }
 
-    /// Whether a namespace may bring one more new key now. Asked only for keys that are new.
-    pub(crate) fn new_key(&self, namespace: &Namespace) -> Result<(), Problem> {
+    /// Lets a key in: one that is there, one that somebody else brings at this moment, or a new one
+    /// within the rate of its namespace. Where no rate is set nothing is asked.
+    pub(crate) async fn bring<F: Future<Output = Result<bool, Problem>>>(
+        &self,
+        namespace: &Namespace,
+        name: &str,
+        is_there: impl Fn() -> F,
+    ) -> Result<Option<Brought>, Problem> {
+        if self.limits.new_keys_per_second.is_none() || is_there().await? {
+            return Ok(None);
+        }
+        match self.new_key(namespace, name) {
+            Ok(brought) => Ok(Some(brought)),
+            // Whoever brought it may have come and gone since it was looked for.
+            Err(over) => {
+                if is_there().await? {
+                    Ok(None)
+                } else {
+                    Err(over)
+                }
+            }
+        }
+    }
+
+    fn new_key(&self, namespace: &Namespace, name: &str) -> Result<Brought, Problem> {
+        let mut brought = lock(&self.brought);
+        if !brought.contains_key(name) {
+            self.take(namespace)?;
+        }
+        *brought.entry(name.to_owned()).or_default() += 1;
+        Ok(Brought { name: name.to_owned(), brought: self.brought.clone() })
+    }
+
+    fn take(&self, namespace: &Namespace) -> Result<(), Problem> {
         let Some(rate) = self.limits.new_keys_per_second else { return Ok(()) };
         let rate = f64::from(rate);
         let mut buckets = lock(&self.buckets);
@@ -147,11 +200,6 @@ impl Admission {
         }
         let text = "the namespace brings too many new keys";
         Err(Problem::new(Code::QuotaExceeded, text).retry_after(1_000))
-    }
-
-    /// Whether new keys are counted at all.
-    pub(crate) fn counts_new_keys(&self) -> bool {
-        self.limits.new_keys_per_second.is_some()
     }
 
     /// Requests under way.

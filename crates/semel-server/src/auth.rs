@@ -16,7 +16,7 @@ use crate::problem::Problem;
 use crate::route::{Access, Who};
 
 /// For how long a look into the store is believed.
-const BELIEVED: Duration = Duration::from_millis(500);
+pub(crate) const BELIEVED: Duration = Duration::from_millis(500);
 /// Tokens that are remembered at once.
 const REMEMBERED_MAX: usize = 10_000;
 
@@ -53,7 +53,8 @@ impl App {
 
     /// Whoever develops on this machine, while nobody has made a token.
     pub(crate) fn developer() -> Who {
-        Who { namespace: Namespace::default(), role: Role::Admin, actor: "local".to_owned() }
+        let (namespace, actor) = (Namespace::default(), "local".to_owned());
+        Who { namespace, role: Role::Admin, actor, expires: None }
     }
 
     /// Whose token it is.
@@ -88,6 +89,7 @@ impl App {
             namespace: presented.namespace,
             role: stored.role,
             actor: stored.label,
+            expires: stored.expires,
         }))
     }
 
@@ -179,5 +181,6 @@ fn is_loopback(host: &str) -> bool {
 
 /// The one who asks on an open route: a viewer of nothing.
 fn nobody() -> Who {
-    Who { namespace: Namespace::default(), role: Role::Viewer, actor: "anybody".to_owned() }
+    let (namespace, actor) = (Namespace::default(), "anybody".to_owned());
+    Who { namespace, role: Role::Viewer, actor, expires: None }
 }

@@ -17,6 +17,7 @@ use semel_engine::{Error, Start, secrets_of};
 use serde_json::json;
 use tracing::Instrument;
 
+use crate::admit::Brought;
 use crate::app::{App, OpenError};
 use crate::openapi::Operation;
 use crate::operate::traces;
@@ -152,7 +153,7 @@ impl Receiver<'_> {
             self.note(Verdict::Unusable, None, None, Some(unusable.to_string()));
             Problem::new(unusable.code(), unusable.to_string())
         })?;
-        self.admit(&key).await?;
+        let _brought = self.admit(&key).await?;
         let start = Start {
             namespace: self.namespace.clone(),
             workflow: self.plan.workflow.clone(),
@@ -206,12 +207,10 @@ impl Receiver<'_> {
     }
 
     /// A new run counts as a new key; one that is there is only attached to.
-    async fn admit(&self, key: &Key) -> Result<(), Problem> {
-        let admission = &self.app.admission;
-        if !admission.counts_new_keys() || self.find(key).await?.is_some() {
-            return Ok(());
-        }
-        admission.new_key(&self.namespace)
+    async fn admit(&self, key: &Key) -> Result<Option<Brought>, Problem> {
+        let id = derive::run_id(&self.namespace, self.plan.workflow.as_str(), key).to_string();
+        let is_there = || async { Ok(self.find(key).await?.is_some()) };
+        self.app.admission.bring(&self.namespace, &id, is_there).await
     }
 
     /// The run of a key; one of a draft release is in the draft twin.

@@ -15,12 +15,14 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
+use semel_core::access::Permission;
 use semel_core::code::Code;
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument;
 
 use crate::admit::Lane;
 use crate::app::App;
+use crate::auth::BELIEVED;
 use crate::operate::{self, metrics, traces};
 use crate::problem::Problem;
 use crate::route::{Access, Call, Reply, Route, bad_query};
@@ -116,12 +118,22 @@ async fn admitted(
     let query = query(parts.uri.query().unwrap_or_default(), route)?;
     let (body, _room) = read_body(app, route, &parts.headers, body).await?;
     let (app, headers, request_id) = (app.clone(), parts.headers, id.to_owned());
+    let (again, asked) = ((app.clone(), headers.clone()), Instant::now());
     let call = Call { app, who, path, query, headers, body, request_id };
     // Whoever hangs up leaves its place in the queue; what was committed for it stays.
-    match AssertUnwindSafe((route.handler)(call)).catch_unwind().await {
-        Ok(replied) => replied,
-        Err(_) => Err(Problem::new(Code::Internal, "the handler panicked")),
+    let replied = match AssertUnwindSafe((route.handler)(call)).catch_unwind().await {
+        Ok(replied) => replied?,
+        Err(_) => return Err(Problem::new(Code::Internal, "the handler panicked")),
+    };
+    // Who only looks, and has waited, may have lost the right to meanwhile.
+    if only_looks(route.access) && asked.elapsed() > BELIEVED {
+        again.0.authorise(route.access, &again.1).await?;
     }
+    Ok(replied)
+}
+
+fn only_looks(access: Access) -> bool {
+    matches!(access, Access::Needs(Permission::Follow | Permission::Read))
 }
 
 /// The library refuses heads that do not fit into its buffer, which may have grown with a body.

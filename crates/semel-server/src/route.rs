@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use semel_core::access::{Permission, Role};
 use semel_core::code::Code;
 use semel_core::key::{Key, Namespace};
+use semel_core::time::Wall;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -90,6 +91,8 @@ pub(crate) struct Who {
     pub(crate) role: Role,
     /// The label of the token: the actor of what is decided with it.
     pub(crate) actor: String,
+    /// When the token ends.
+    pub(crate) expires: Option<Wall>,
 }
 
 impl Who {

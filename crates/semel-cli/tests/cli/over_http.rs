@@ -138,6 +138,21 @@ fn what_people_do_with_runs_and_effects_works_on_the_store_of_a_server() {
 }
 
 #[test]
+fn sec_36_46_a_server_leaves_no_core_and_takes_as_many_sockets_as_it_may() {
+    let server = Server::start();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", server.process.id()));
+    let limits = limits.expect("its limits");
+    let of = |name: &str| {
+        let line = limits.lines().find(|line| line.starts_with(name)).expect("a limit");
+        let words: Vec<_> = line[name.len()..].split_whitespace().map(str::to_owned).collect();
+        (words[0].clone(), words[1].clone())
+    };
+    assert_eq!(of("Max core file size"), ("0".to_owned(), "0".to_owned()));
+    let (soft, hard) = of("Max open files");
+    assert_eq!(soft, hard);
+}
+
+#[test]
 fn what_needs_the_store_itself_says_so_and_a_token_is_asked_for() {
     let server = Server::start();
     let needy = [

@@ -112,7 +112,8 @@ impl Deliveries {
 
     /// All that are kept, the newest first.
     pub fn newest_first(&self) -> Vec<&Delivery> {
-        let mut all: Vec<_> = self.verified.iter().chain(&self.refused).collect();
+        // Those of one millisecond, too: sorting leaves them as they are.
+        let mut all: Vec<_> = self.verified.iter().rev().chain(self.refused.iter().rev()).collect();
         all.sort_by_key(|delivery| std::cmp::Reverse(delivery.at));
         all
     }
@@ -142,6 +143,16 @@ mod tests {
         assert_eq!((kept.verified_count, kept.refused_count), (150, 5_000));
         let detail = kept.refused[0].detail.as_ref().expect("a detail");
         assert!(detail.len() <= limits::HOOK_DETAIL_BYTES_MAX && detail.ends_with('é'));
+    }
+
+    #[test]
+    fn the_newest_is_first_within_one_millisecond_too() {
+        let mut kept = Deliveries::default();
+        for bytes in 0..3 {
+            kept.note(Delivery { bytes, ..delivery(7, Verdict::Refused) });
+        }
+        let order: Vec<_> = kept.newest_first().iter().map(|delivery| delivery.bytes).collect();
+        assert_eq!(order, [2, 1, 0]);
     }
 
     #[test]

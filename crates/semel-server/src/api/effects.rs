@@ -150,12 +150,10 @@ pub(super) async fn begun(
     let begin = ask.begin(&call.who.namespace, &call.who.actor)?;
     let hold_ms = ask.hold_ms(hold_most_ms)?;
     let app = &call.app;
-    if app.admission.counts_new_keys() {
-        let is_new = app.engine.store().load(&begin.address).await?.is_none();
-        if is_new {
-            app.admission.new_key(&call.who.namespace)?;
-        }
-    }
+    let name = format!("{}/{}", begin.address.namespace, begin.address);
+    let (store, address) = (app.engine.store(), &begin.address);
+    let is_there = || async move { Ok(store.load(address).await?.is_some()) };
+    let _brought = app.admission.bring(&call.who.namespace, &name, is_there).await?;
     let address = begin.address.clone();
     Ok((address, app.engine.begin(begin, hold_ms).await?))
 }

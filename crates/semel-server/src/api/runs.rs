@@ -20,6 +20,7 @@ use semel_store::{Inked, RunPage, RunQuery};
 use serde_json::{Value, json};
 
 use super::effects::proved;
+use crate::admit::Brought;
 use crate::app::App;
 use crate::openapi::{Object, Operation, PAGE, Parameter, flag, text};
 use crate::problem::Problem;
@@ -98,7 +99,7 @@ async fn start(call: Call) -> Result<Reply, Problem> {
     if let Some(release) = &ask.release {
         Action::new(release)?;
     }
-    admit(&call, &workflow, key.as_ref()).await?;
+    let _brought = admit(&call, &workflow, key.as_ref()).await?;
     let start = Start {
         namespace: call.who.namespace.clone(),
         workflow,
@@ -118,19 +119,25 @@ async fn start(call: Call) -> Result<Reply, Problem> {
 }
 
 /// A new run counts as a new key; one that is there is only attached to.
-async fn admit(call: &Call, workflow: &Action, key: Option<&Key>) -> Result<(), Problem> {
-    if !call.app.admission.counts_new_keys() {
-        return Ok(());
-    }
-    if let Some(key) = key {
-        for namespace in [call.who.namespace.clone(), call.who.namespace.draft()] {
-            let id = derive::run_id(&namespace, workflow.as_str(), key).to_string();
-            if call.app.engine.store().run(namespace.as_str(), &id).await?.is_some() {
-                return Ok(());
-            }
-        }
-    }
-    call.app.admission.new_key(&call.who.namespace)
+async fn admit(
+    call: &Call,
+    workflow: &Action,
+    key: Option<&Key>,
+) -> Result<Option<Brought>, Problem> {
+    let (admission, own) = (&call.app.admission, &call.who.namespace);
+    // Without a key of its caller each start is another run.
+    let Some(key) = key else {
+        return admission.bring(own, &call.request_id, || async { Ok(false) }).await;
+    };
+    let store = call.app.engine.store();
+    let id = derive::run_id(own, workflow.as_str(), key).to_string();
+    let draft = derive::run_id(&own.draft(), workflow.as_str(), key).to_string();
+    let (id, draft) = (id.as_str(), draft.as_str());
+    let is_there = || async move {
+        let found = store.run(own.as_str(), id).await?;
+        Ok(found.is_some() || store.run(own.draft().as_str(), draft).await?.is_some())
+    };
+    admission.bring(own, id, is_there).await
 }
 
 async fn list(call: Call) -> Result<Reply, Problem> {

@@ -1,7 +1,7 @@
 //! Tokens of the namespace: made, listed, revoked. The secret is shown once.
 
 use axum::http::StatusCode;
-use semel_core::access::Permission;
+use semel_core::access::{self, Permission};
 use semel_core::code::Code;
 use semel_core::wire_answer::{MadeTokenView, TokenView, token_view};
 use semel_core::wire_ask::TokenAsk;
@@ -41,7 +41,8 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn create(call: Call) -> Result<Reply, Problem> {
     let ask: TokenAsk = call.ask()?;
-    let expires_ms = ask.expires_ms()?;
+    let now = call.app.engine.store().ground().now.wall;
+    let expires_ms = access::expiry(ask.expires_ms()?, call.who.expires, now);
     let whose = (ask.label.as_str(), ask.role);
     let engine = &call.app.engine;
     let made = engine.create_token(&call.who.namespace, whose, expires_ms, &call.who.actor).await?;

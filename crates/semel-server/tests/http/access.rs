@@ -141,6 +141,38 @@ async fn sec_12_only_an_admin_makes_tokens_and_only_of_its_own_namespace() {
         admin.post("/v1/tokens", &wide).await.refused(400, "request_invalid");
         let made = admin.post("/v1/tokens", &ask).await.is(201).json();
         assert!(made["token"].as_str().unwrap().starts_with("semel_acme."));
+        let acme = semel_core::key::Namespace::new("acme").unwrap();
+        let brief = door.app.engine().create_token(&acme, ("x", Role::Admin), Some(60_000), "t");
+        let brief = door.with(&brief.await.unwrap().0);
+        for asked in [json!(null), json!("90d")] {
+            let ask = json!({ "label": "x", "role": "viewer", "expires_in": asked });
+            let made = brief.post("/v1/tokens", &ask).await.is(201).json();
+            let left = made["expires_at"].as_str().unwrap().to_owned();
+            let own = admin.get("/v1/tokens").await.is(200).json();
+            let own = own["items"].as_array().unwrap().iter();
+            let last = own.filter_map(|one| one["expires_at"].as_str()).max().unwrap().to_owned();
+            assert!(left <= last, "{left} is after {last}: nobody gives away more than they have");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sec_11_a_token_that_is_revoked_while_it_waits_is_not_answered() {
+    on_both(async |door| {
+        let admin = door.to("acme", Role::Admin).await;
+        let ask = json!({ "label": "x", "role": "viewer" });
+        let made = admin.post("/v1/tokens", &ask).await.is(201).json();
+        let viewer = door.with(made["token"].as_str().unwrap());
+        let run = admin.post("/v1/workflows/w/runs", &json!({})).await.is(201).json();
+        let path = format!("/v1/runs/{}/result?wait=3s", run["id"].as_str().unwrap());
+        let revoke = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            let path = format!("/v1/tokens/{}/revoke", made["id"].as_str().unwrap());
+            admin.post(&path, &json!({})).await.is(200);
+        };
+        let (answer, ()) = tokio::join!(viewer.get(&path), revoke);
+        answer.refused(401, "unauthenticated");
     })
     .await;
 }

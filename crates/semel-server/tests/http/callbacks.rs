@@ -1,6 +1,7 @@
 //! Callbacks: whoever holds the token answers, once; whoever holds a part of it is nobody.
 
 use semel::{Context, Error, Failure, Semel};
+use semel_core::access::Role;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
@@ -99,6 +100,33 @@ async fn sec_3_a_token_with_any_part_swapped_is_the_same_404() {
             door.post(&format!("/v1/callbacks/{token}"), &json!(answer)).await.is(200);
         }
         assert_eq!(door.result(&run).await["result"], "1");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sec_38_who_could_not_signal_a_run_is_not_shown_the_token_of_its_callback() {
+    on_both(async |door| {
+        let mut told = ask_outside(&door, "default");
+        let run = door.start("agent", "s38", json!(9)).await;
+        let token = told.recv().await.unwrap();
+        let number = json!({ "run": { "namespace": "default", "id": run.rsplit('/').next() } });
+        for role in [Role::Viewer, Role::Approver] {
+            let door = door.to("default", role).await;
+            let journal = door.get(&format!("{run}/journal")).await.is(200);
+            assert!(!journal.text.contains(&token), "{role:?}: {}", journal.text);
+            let shown = door.get(&run).await.is(200);
+            assert!(!shown.text.contains(&token), "{role:?}");
+            door.get(&format!("{run}/proof")).await.refused(403, "forbidden");
+            let found = door.post("/v1/worker/read", &number).await.is(200).json();
+            let number = found["found"][1]["number"].as_i64().expect("the run's number");
+            let journal = json!({ "journal": { "run": number, "from": 0, "limit": 9 } });
+            door.post("/v1/worker/read", &journal).await.refused(403, "forbidden");
+        }
+        let operator = door.to("default", Role::Operator).await;
+        let journal = operator.get(&format!("{run}/journal")).await.is(200);
+        assert!(journal.text.contains(&token), "whoever may signal may see it");
+        operator.get(&format!("{run}/proof")).await.is(200);
     })
     .await;
 }

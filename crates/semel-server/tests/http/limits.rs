@@ -78,6 +78,22 @@ async fn case_s13_a_namespace_above_its_rate_still_replays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn case_s13_c1_one_new_key_of_many_callers_counts_once() {
+    let limits = Limits { new_keys_per_second: Some(2), ..Limits::default() };
+    on_both_with(limits, async |door| {
+        let body = json!({ "action": "mail", "key": "k", "input": 1, "hold": "0s" });
+        let many = futures_util::future::join_all((0..30).map(|_| door.begin(body.clone()))).await;
+        let told = |status| many.iter().filter(|answer| answer.status == status).count();
+        assert_eq!((told(200), told(409)), (1, 29), "one goes, and nobody is over the rate");
+        let start = json!({ "input": 1 });
+        let many = (0..30).map(|_| door.keyed("/v1/workflows/w/runs", "r", &start));
+        let many = futures_util::future::join_all(many).await;
+        assert!(many.iter().all(|answer| matches!(answer.status, 200 | 201)));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn sec_47_a_namespace_that_fills_its_share_leaves_the_others_theirs() {
     let limits = Limits { requests_per_namespace: 4, hold_ms: 1_500, ..Limits::default() };
     on_file(limits, async |door| {

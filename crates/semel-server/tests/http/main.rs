@@ -10,6 +10,7 @@ mod effects;
 mod ending;
 mod fingerprints;
 mod gate;
+mod injected;
 mod keys;
 mod limits;
 mod rough;
