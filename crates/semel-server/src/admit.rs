@@ -12,6 +12,7 @@ use semel_core::key::Namespace;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::problem::Problem;
+use crate::route::Access;
 use crate::settings::Limits;
 
 /// Counts of what is under way.
@@ -31,6 +32,15 @@ pub(crate) struct Admission {
 pub(crate) enum Lane {
     Known,
     Open,
+}
+
+impl Lane {
+    pub(crate) fn of(access: Access) -> Lane {
+        match access {
+            Access::Open => Lane::Open,
+            Access::Needs(_) => Lane::Known,
+        }
+    }
 }
 
 /// The share of what everybody can have at once that is set aside for requests without a token.
@@ -167,13 +177,8 @@ impl Admission {
         match self.new_key(namespace, name) {
             Ok(brought) => Ok(Some(brought)),
             // Whoever brought it may have come and gone since it was looked for.
-            Err(over) => {
-                if is_there().await? {
-                    Ok(None)
-                } else {
-                    Err(over)
-                }
-            }
+            Err(_) if is_there().await? => Ok(None),
+            Err(over) => Err(over),
         }
     }
 

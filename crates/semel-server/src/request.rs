@@ -109,7 +109,7 @@ async fn admitted(
         let text = "the server is shutting down";
         return Err(Problem::new(Code::Overloaded, text).retry_after(1_000));
     }
-    let lane = if route.access == Access::Open { Lane::Open } else { Lane::Known };
+    let lane = Lane::of(route.access);
     let mut place = app.admission.enter(lane)?;
     let who = app.authorise(route.access, &parts.headers).await?;
     if lane == Lane::Known {
@@ -196,7 +196,7 @@ async fn read_body(
     if said > most {
         return Err(too_large());
     }
-    let lane = if route.access == Access::Open { Lane::Open } else { Lane::Known };
+    let lane = Lane::of(route.access);
     let reading = collect(app, body, most, lane);
     let (packed, mut room) =
         match tokio::time::timeout(Duration::from_millis(limits.read_ms), reading).await {
