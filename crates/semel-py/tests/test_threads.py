@@ -62,6 +62,7 @@ def test_an_effect_that_got_no_thread_is_not_sent_later(
 ) -> None:
     system = NoThreads(monkeypatch)
     GATE.clear()
+    HELD.clear()
     SENDS.clear()
     holding = app.start(holds, key="1")
     assert HELD.wait(WAIT_S)

@@ -55,7 +55,8 @@ def survive(example: Example, store: str, check: Check, point: str) -> str:
         try:
             worker = stage.start(*example.items, env={DIE_AT: point})
             if worker.end() != 0:
-                assert point in batches_of(worker)[-1]
+                # It dies where it first passes; another task may get past a point meanwhile.
+                assert any(point in names for names in batches_of(worker)), worker.words()
             else:
                 assert point.endswith(BY_THE_CLOCK), f"the point was not reached: {worker.words()}"
             doubts = finish(stage, example)
