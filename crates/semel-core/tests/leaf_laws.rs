@@ -6,7 +6,10 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use semel_core::canonical::{canonical, members};
+use semel_core::journal::{self, At, Entry, Event};
 use semel_core::key::Key;
+use semel_core::time::{Steady, Wall};
+use semel_core::{audit, record, run, schedule};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
@@ -129,8 +132,32 @@ fn choices() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(any::<u8>(), 64)
 }
 
+/// An entry of a journal with one character another than it was written.
+fn entry_with(place: usize, put: char) -> String {
+    let at = At(Wall(1), Steady { boot: 1, ms: 2 });
+    let event = Event::Resumed { actor: "ada".into(), reason: "fixed".into() };
+    let text = journal::encode(&Entry { format: journal::FORMAT, at, event });
+    let with = |(index, letter)| if index == place % text.len() { put } else { letter };
+    text.chars().enumerate().map(with).collect()
+}
+
 proptest! {
     #![proptest_config(config())]
+
+    #[test]
+    fn sec_37_stored_text_is_read_as_data_or_refused(
+        text in ALMOST_JSON, place in 0_usize..200, put in any::<char>()
+    ) {
+        for text in [text, entry_with(place, put)] {
+            if let Ok(entry) = journal::decode(&text) {
+                prop_assert_eq!(journal::decode(&journal::encode(&entry)), Ok(entry));
+            }
+            prop_assert!(record::decode(&text).is_err());
+            prop_assert!(run::decode(&text, 1).is_err());
+            prop_assert!(schedule::decode(&text).is_err());
+            prop_assert!(audit::read(&text).is_err());
+        }
+    }
 
     #[test]
     fn key_reads_back_as_its_parts(parts in parts()) {

@@ -158,7 +158,7 @@ fn attacks(world: &World) -> Vec<(Write, bool)> {
 }
 
 #[tokio::test]
-async fn sec_6_every_operation_with_another_namespaces_names_finds_nothing_and_changes_nothing() {
+async fn sec_2_6_every_operation_with_another_namespaces_names_finds_nothing_and_changes_nothing() {
     let world = World::new().await;
     let stranger = world.with("other", Role::Admin).await;
     let before = everything(&*world.served.store, &world).await;
