@@ -202,6 +202,10 @@ mod tests {
             // Nor is what people said taken away, or their question.
             assert_eq!(reach.may_write(Some(&retried), &plain), may_decide, "{role:?}");
             assert_eq!(reach.may_write(Some(&denied), &plain), may_approve, "{role:?}");
+            // What was approved stays what was approved.
+            let mut other = approved.clone();
+            other.approval.as_mut().unwrap().digest = "another".into();
+            assert_eq!(reach.may_write(Some(&approved), &other), may_approve, "{role:?}");
         }
         assert!(!has_said(&plain));
         assert!(has_said(&retried) && has_said(&approved) && has_said(&further));
