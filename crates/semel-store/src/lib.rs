@@ -22,6 +22,7 @@ mod server_time;
 pub mod sqlite;
 mod upkeep;
 mod veil;
+mod written;
 
 #[cfg(feature = "conformance")]
 pub mod conformance;

@@ -240,7 +240,8 @@ async fn a_store_of_the_format_before_is_migrated_and_takes_cards() {
          ALTER TABLE lost DROP COLUMN seal; ALTER TABLE outbox DROP COLUMN seal; \
          ALTER TABLE meta DROP COLUMN seal; DROP FUNCTION seal; \
          DROP TABLE cards; ALTER TABLE runs DROP COLUMN queue; \
-         ALTER TABLE effects DROP COLUMN held; UPDATE meta SET format = 2",
+         ALTER TABLE effects DROP COLUMN held; DROP TABLE identity; \
+         UPDATE meta SET format = 2, server = substring(server from '[^/]*/[^/]*/[0-9]*')",
     );
     let older = try_open(&database.url()).await.err();
     assert_eq!(older, Some(StoreError::Older { found: 2, needed: FORMAT }));

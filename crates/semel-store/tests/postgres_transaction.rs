@@ -61,7 +61,8 @@ async fn a_store_of_the_first_format_is_migrated_and_keeps_its_rows() {
          ALTER TABLE lost DROP COLUMN seal; ALTER TABLE meta DROP COLUMN seal; \
          DROP FUNCTION seal; DROP TABLE cards; ALTER TABLE runs DROP COLUMN queue; \
          ALTER TABLE effects DROP COLUMN held; DROP FUNCTION intend; DROP TABLE outbox; \
-         UPDATE meta SET format = 1",
+         DROP TABLE identity; \
+         UPDATE meta SET format = 1, server = substring(server from '[^/]*/[^/]*/[0-9]*')",
     );
     let url = database.url();
     let older = Postgres::open(&url, Access::ReadWrite, Clock::Real).await.err();

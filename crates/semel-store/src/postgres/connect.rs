@@ -64,11 +64,14 @@ impl Door {
     pub(super) async fn enter(&self) -> Result<Session, StoreError> {
         let session = self.knock().await?;
         if session.is_new() {
-            session.hold();
-            in_time(meta::greet(&session)).await??;
-            session.release();
+            session.look_anew().await?;
         }
         Ok(session)
+    }
+
+    /// Looks again: the tables are not those that were looked at.
+    pub(super) async fn look_anew(&self) -> Result<(), StoreError> {
+        self.knock().await?.look_anew().await
     }
 
     /// A connection about which nothing is known.
@@ -96,6 +99,14 @@ impl Session {
 
     fn is_new(&self) -> bool {
         Object::metrics(self.object()).recycle_count == 0
+    }
+
+    /// Asks which server this is, and records it when it went back in time.
+    pub(super) async fn look_anew(&self) -> Result<(), StoreError> {
+        self.hold();
+        in_time(meta::greet(self)).await??;
+        self.release();
+        Ok(())
     }
 
     /// From here until `release` the connection is closed rather than given to somebody else:

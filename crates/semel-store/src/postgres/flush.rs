@@ -9,6 +9,8 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::connect::Session;
 use super::load::signed;
+use super::meta;
+use super::wire::Param;
 use crate::model::Rows;
 use crate::{Delivery, Row, RunRow};
 
@@ -104,8 +106,6 @@ const INSERT_BLOBS: &str = "INSERT INTO semel.blobs (namespace, digest, text) \
 const INSERT_USES: &str = "INSERT INTO semel.blob_uses (namespace, digest, run) \
      SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[]) ON CONFLICT DO NOTHING";
 
-const LOG: &str = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint";
-
 impl<'a> Flush<'a> {
     /// The difference between what was loaded and what the model holds now.
     pub(super) fn of(rows: &'a Rows, dropped: &BTreeSet<i64>, boot: u64) -> Flush<'a> {
@@ -133,11 +133,13 @@ impl<'a> Flush<'a> {
             let types: Vec<Type> = columns.iter().map(|(_, kind)| kind.clone()).collect();
             session.prepare(&[(*text, &types)]).await?;
         }
-        session.prepare(&[(LOG, &[])]).await
+        session.prepare(&[(meta::GUARD, &[Type::TEXT])]).await
     }
 
-    /// Sends everything and the COMMIT behind it, without waiting in between.
-    pub(super) async fn send(&self, session: &Session) -> Sent {
+    /// Sends everything and the COMMIT behind it, without waiting in between. Nothing is committed
+    /// to other tables than these.
+    pub(super) async fn send(&self, session: &Session, tables: &str) -> Sent {
+        let guard: [Param<'_>; 1] = [(&tables, Type::TEXT)];
         let each = self.statements.iter().map(|(text, columns)| -> BoxFuture<'_, _> {
             async move {
                 let params: Vec<_> = columns
@@ -148,13 +150,13 @@ impl<'a> Flush<'a> {
             }
             .boxed()
         });
-        let (written, log, committed) = tokio::join!(
+        let (written, guarded, committed) = tokio::join!(
             join_all(each),
-            session.query(LOG, &[]),
+            session.query(meta::GUARD, &guard),
             session.client().batch_execute("COMMIT")
         );
-        let log = log.ok().and_then(|rows| rows.first()?.try_get(0).ok());
-        Sent { written: written.into_iter().collect(), log, committed }
+        let guarded = guarded.map(|rows| rows.first()?.try_get(0).ok());
+        Sent { written: written.into_iter().collect(), guarded, committed }
     }
 
     pub(super) fn add<const N: usize>(
@@ -414,7 +416,7 @@ pub(super) struct Sent {
     pub(super) written: Result<Vec<()>, tokio_postgres::Error>,
     /// Where the server's log stood before the COMMIT: once that is answered, so far at the least
     /// it is on disk.
-    pub(super) log: Option<i64>,
+    pub(super) guarded: Result<Option<i64>, tokio_postgres::Error>,
     pub(super) committed: Result<(), tokio_postgres::Error>,
 }
 

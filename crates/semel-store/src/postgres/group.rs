@@ -22,6 +22,8 @@ pub(super) enum Stop {
     Raced,
     /// Somebody holds one of its rows.
     Blocked(StoreError),
+    /// The tables are not those that were looked at, or are in another epoch: look at them first.
+    Replaced,
     Unknown,
     Failed(StoreError),
 }
@@ -32,6 +34,7 @@ impl From<Stop> for CommitError {
             Stop::Raced => {
                 StoreError::Busy("other processes kept writing the same rows".into()).into()
             }
+            Stop::Replaced => StoreError::Busy("the tables kept being replaced".into()).into(),
             Stop::Blocked(error) | Stop::Failed(error) => error.into(),
             Stop::Unknown => CommitError::Unknown,
         }
@@ -46,6 +49,8 @@ pub(super) async fn try_group(
     is_careful: bool,
 ) -> Result<(Vec<Applied>, u64), Stop> {
     let shared = session.shared();
+    // In this order: if it is replaced in between, the tables do not fit, and it is looked at.
+    let seen = shared.meta();
     let before = shared.ground();
     let (wanted, known) = match is_careful {
         true => (Wanted::all(batches), Vec::new()),
@@ -53,9 +58,9 @@ pub(super) async fn try_group(
     };
     // Behind a pooler the server may be another by now: that is looked at before a write.
     if wanted.is_empty() && !shared.unnamed {
-        return write_at_once(session, batches, begin, &known, before).await;
+        return write_at_once(session, batches, begin, &known, (before, seen.tables())).await;
     }
-    let (found, ground) = look(session, &wanted, begin).await?;
+    let (found, ground, tables) = look(session, &wanted, begin).await?;
     let mut rows = found.rows(ground.now.steady.boot, &known).map_err(Stop::Failed)?;
     let (applied, dropped) = apply(&mut rows, batches, &ground);
     // What was known before a return need not be there any more.
@@ -69,7 +74,7 @@ pub(super) async fn try_group(
     }
     // Nothing was asked to commit yet: a failure here has written nothing.
     flush.prepare(session).await.map_err(|error| Stop::Failed(store_error(&error)))?;
-    committed(session, ground.epoch, flush.send(session).await)?;
+    committed(session, ground.epoch, flush.send(session, &tables).await)?;
     Ok((applied, ground.epoch))
 }
 
@@ -81,7 +86,7 @@ async fn write_at_once(
     batches: &[Batch],
     begin: &'static str,
     known: &[(i64, End)],
-    ground: Ground,
+    (ground, tables): (Ground, &str),
 ) -> Result<(Vec<Applied>, u64), Stop> {
     let shared = session.shared();
     let rows = Found::default().rows(ground.now.steady.boot, known);
@@ -104,12 +109,12 @@ async fn write_at_once(
         session.client().batch_execute(begin),
         session.query(meta::HEAD, &[]),
         session.query(meta::IN_EPOCH, &only_in),
-        flush.send(session),
+        flush.send(session, tables),
     );
     match (committed(session, ground.epoch, sent), in_epoch) {
         // It is in another epoch, and has written nothing: look.
         (Err(Stop::Failed(_)), Err(error)) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
-            return Err(Stop::Raced);
+            return Err(Stop::Replaced);
         }
         (ended, _) => ended?,
     }
@@ -117,7 +122,7 @@ async fn write_at_once(
     if let (Ok(()), Ok(head)) = (begun, head)
         && let Some(Ok((meta, reading))) = head.first().map(meta::read_head)
     {
-        shared.learn(meta, reading, asked_ms);
+        shared.follow(meta, reading, asked_ms);
     }
     Ok((applied, ground.epoch))
 }
@@ -148,15 +153,19 @@ fn is_unsure(batches: &[Batch], applied: &[Applied]) -> bool {
 
 /// What the answers to a group's writes and to its COMMIT mean.
 pub(super) fn committed(session: &Session, epoch: u64, sent: Sent) -> Result<(), Stop> {
-    match (sent.written, sent.committed) {
-        (Ok(_), Ok(())) => {
-            session.shared().committed(epoch, sent.log);
+    match (sent.written, sent.guarded, sent.committed) {
+        (Ok(_), Ok(log), Ok(())) => {
+            session.shared().committed(epoch, log);
             Ok(())
         }
         // The server answered that a statement failed: it undid everything, whatever came behind.
-        (Err(error), Ok(())) if error.as_db_error().is_some() => Err(stop(&error)),
+        (Err(error), _, Ok(())) if error.as_db_error().is_some() => Err(stop(&error)),
+        (Ok(_), Err(error), Ok(())) if error.code() == Some(&SqlState::DIVISION_BY_ZERO) => {
+            Err(Stop::Replaced)
+        }
+        (Ok(_), Err(error), Ok(())) if error.as_db_error().is_some() => Err(stop(&error)),
         // It may have got as far as the COMMIT.
-        (Err(_) | Ok(_), _) => Err(Stop::Unknown),
+        (Err(_) | Ok(_), ..) => Err(Stop::Unknown),
     }
 }
 
@@ -165,7 +174,7 @@ async fn look(
     session: &Session,
     wanted: &Wanted<'_>,
     begin: &'static str,
-) -> Result<(Found, Ground), Stop> {
+) -> Result<(Found, Ground, String), Stop> {
     let shared = session.shared();
     let failed = |error: tokio_postgres::Error| Stop::Failed(store_error(&error));
     session.prepare(&load::STATEMENTS).await.map_err(failed)?;
@@ -188,15 +197,18 @@ async fn look(
     };
     let head = head.first().ok_or_else(|| Stop::Failed(StoreError::Corrupt("no meta".into())))?;
     let (meta, reading) = meta::read_head(head).map_err(Stop::Failed)?;
-    if shared.is_elsewhere(reading) {
+    if shared.is_elsewhere(&reading) {
         // Behind a pooler the server was replaced, or restarted: a new connection looks at it.
         let another = StoreError::Unavailable("the server behind the pooler is another".into());
         return Err(Stop::Failed(another));
     }
-    let (epoch, quarantine) = (meta.epoch, meta.quarantine);
-    shared.learn(meta, reading, asked_ms);
+    let (epoch, quarantine, tables) = (meta.epoch, meta.quarantine, reading.tables.clone());
+    if !shared.follow(meta, reading, asked_ms) {
+        session.client().batch_execute("ROLLBACK").await.map_err(failed)?;
+        return Err(Stop::Replaced);
+    }
     // By what this very transaction has read: others may have learned more meanwhile.
-    Ok((found, Ground { epoch, quarantine, ..shared.ground() }))
+    Ok((found, Ground { epoch, quarantine, ..shared.ground() }, tables))
 }
 
 /// What an answer of the server means for a group.

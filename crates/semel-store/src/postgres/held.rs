@@ -35,11 +35,15 @@ pub(super) struct Held {
     transaction: String,
     pub(super) armed: Box<effect::Transaction>,
     pub(super) ground: Ground,
+    /// Where it was written.
+    pub(super) tables: String,
 }
 
 pub(super) enum Hold<A> {
     Held(Held),
     Answer(A),
+    /// The tables are not those that were looked at, or are in another epoch. Nothing was written.
+    Replaced,
 }
 
 const NEWEST: &str = "SELECT row, generation, version, record, sum, namespace FROM semel.effects \
@@ -68,7 +72,9 @@ pub(super) async fn hold<W: Wire, A>(
     rule: &impl Fn(Option<&Effect>, &Ground) -> Result<Ruling<A>, TransactionError>,
 ) -> Result<Hold<A>, TransactionError> {
     for _ in 0..RACES_MAX {
-        let ground = look(shared, wire).await?;
+        let Some((ground, tables)) = look(shared, wire).await? else {
+            return Ok(Hold::Replaced);
+        };
         let names = [address.namespace.as_str(), address.action.as_str(), address.key.as_str()];
         let [namespace, action, key] = &names;
         let params: [Param<'_>; 3] =
@@ -98,24 +104,27 @@ pub(super) async fn hold<W: Wire, A>(
         // Nothing was written: somebody was quicker, and has committed by now.
         if let Some(written) = written.first() {
             let (row, transaction) = (get(written, 0)?, get(written, 1)?);
-            return Ok(Hold::Held(Held { row, transaction, armed, ground }));
+            return Ok(Hold::Held(Held { row, transaction, armed, ground, tables }));
         }
     }
     Err(StoreError::Busy("other processes kept writing the same key".into()).into())
 }
 
-/// What the rules must know, as this transaction reads it.
-async fn look(shared: &Shared, wire: &impl Wire) -> Result<Ground, TransactionError> {
+/// What the rules must know, as this transaction reads it. `None`: it reads another store.
+async fn look(
+    shared: &Shared,
+    wire: &impl Wire,
+) -> Result<Option<(Ground, String)>, TransactionError> {
     let asked_ms = shared.time.local_ms();
     let head = ask(shared, wire, meta::STATE, &[]).await?;
     let (meta, reading) = meta::read_head(first(&head)?)?;
-    if shared.is_elsewhere(reading) {
+    if shared.is_elsewhere(&reading) {
         let another = "the server is not the one that was looked at";
         return Err(StoreError::Unavailable(another.into()).into());
     }
-    let (epoch, quarantine) = (meta.epoch, meta.quarantine);
-    shared.learn(meta, reading, asked_ms);
-    Ok(Ground { epoch, quarantine, ..shared.ground() })
+    let (epoch, quarantine, tables) = (meta.epoch, meta.quarantine, reading.tables.clone());
+    let is_same = shared.follow(meta, reading, asked_ms);
+    Ok(is_same.then(|| (Ground { epoch, quarantine, ..shared.ground() }, tables)))
 }
 
 /// Runs the user's function; a panic is an error like any other.
@@ -138,7 +147,7 @@ pub(super) async fn finish(
     held: Held,
     receipt: Json,
 ) -> Result<(Json, Effect), TransactionError> {
-    let Held { row, transaction: name, armed, ground } = held;
+    let Held { row, transaction: name, armed, ground, .. } = held;
     let done = armed.done(receipt.clone(), &ground.now);
     let closed = shared.veil.cover_row(Row::new(&done, &ground.now))?;
     let written = update(shared, wire, row, &closed, closed.version, Some(name.as_str())).await?;

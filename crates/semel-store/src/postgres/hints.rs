@@ -15,7 +15,7 @@ use tokio_postgres::{AsyncMessage, NoTls, Socket};
 
 use super::address::{PgAddress, Tls};
 use super::connect::{Door, in_time, tls};
-use super::store_error;
+use super::{meta, store_error};
 use crate::StoreError;
 
 /// At most so often one process notifies the others.
@@ -60,10 +60,6 @@ impl Hints {
 
 const NOTIFY: &str = "SELECT pg_notify($1, '')";
 
-const HIGH: &str = "UPDATE semel.meta SET wall_high = $1, seal = semel.seal('meta', \
-     format::text, store_id, epoch::text, server, boot::text, boot_since::text, $1::bigint::text) \
-     WHERE wall_high < $1";
-
 /// Tells the other processes. Whatever fails here is found by their polls.
 async fn ring(door: Door, bell: Arc<Notify>, changes: Arc<watch::Sender<u64>>) {
     let mut high_ms = 0;
@@ -90,7 +86,9 @@ async fn notify(door: &Door, high_ms: Option<i64>) -> Result<(), StoreError> {
         client.batch_execute("BEGIN; SET LOCAL synchronous_commit = off").await?;
         session.query(NOTIFY, &[(&channel, Type::TEXT)]).await?;
         if let Some(high_ms) = high_ms {
-            session.query(HIGH, &[(&high_ms, Type::INT8)]).await?;
+            let known = session.meta();
+            let tables = known.tables();
+            session.query(meta::HIGH, &[(&high_ms, Type::INT8), (&tables, Type::TEXT)]).await?;
         }
         client.batch_execute("COMMIT").await
     };

@@ -8,14 +8,15 @@ use crate::StoreError;
 use crate::random_hex;
 
 /// The format this Semel writes: the number of its newest migration.
-pub const FORMAT: i64 = 4;
+pub const FORMAT: i64 = 5;
 
 /// Forward only: a released file never changes.
-const MIGRATIONS: [(i64, &str); 4] = [
+const MIGRATIONS: [(i64, &str); 5] = [
     (1, include_str!("migrations/001_ledger_and_runs.sql")),
     (2, include_str!("migrations/002_outbox.sql")),
     (3, include_str!("migrations/003_cards.sql")),
     (4, include_str!("migrations/004_seals.sql")),
+    (5, include_str!("migrations/005_identity.sql")),
 ];
 
 /// Two who migrate at once would meet in the middle.

@@ -55,6 +55,7 @@ use self::connect::Door;
 use self::meta::{Meta, Reading};
 use self::writer::Writer;
 use crate::server_time::ServerTime;
+use crate::written::Memory;
 use crate::{
     Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, Veil,
     measure, random_hex,
@@ -80,7 +81,7 @@ pub(crate) struct Shared {
     time: ServerTime,
     /// `None` before the first connection.
     meta: RwLock<Option<Known>>,
-    memory: memory::Memory,
+    memory: Memory,
     /// The ends of the journals that this process writes.
     ends: Mutex<wanted::Ends>,
     looks: run_rows::Looks,
@@ -132,10 +133,18 @@ impl Shared {
     /// was known before the server was asked: others learn more while its answer is on its way.
     fn went_back(seen: Option<&Known>, meta: &Meta, server: &str, log: i64) -> Option<String> {
         if meta.server != server {
-            return Some(format!("it was written by server {}, this is {server}", meta.server));
+            let (place, _) = meta.server.rsplit_once(meta.tables()).unwrap_or_default();
+            return Some(match server.strip_prefix(place).filter(|_| !place.is_empty()) {
+                Some(tables) => {
+                    format!("its rows were in tables {}, these are {tables}", meta.tables())
+                }
+                None => format!("it was written by server {}, this is {server}", meta.server),
+            });
         }
         let Known { meta: seen, log: seen_log, .. } = seen?;
-        if meta.epoch > seen.epoch {
+        // Another process has recorded it; of another store only while its quarantine is open.
+        let is_same_store = meta.store_id == seen.store_id;
+        if meta.epoch > seen.epoch && (is_same_store || meta.quarantine.is_some()) {
             return None;
         }
         if meta.store_id != seen.store_id {
@@ -159,10 +168,25 @@ impl Shared {
         let newer = known.as_ref().filter(|known| known.meta.epoch > meta.epoch);
         if newer.is_none() {
             let same = known.as_ref().filter(|known| known.meta.epoch == meta.epoch);
+            let same = same.filter(|known| known.meta.server == meta.server);
             let log = same.and_then(|same| same.log);
             *known = Some(Known { meta, log, started_us: reading.started_us });
         }
         in_time
+    }
+
+    /// Takes what a transaction was told, if it is about the store that was looked at. `false`: the
+    /// tables, the store or its epoch are others, and must be looked at before anything is written.
+    fn follow(&self, meta: Meta, reading: Reading, asked_ms: i64) -> bool {
+        let is_same = self.seen().is_some_and(|Known { meta: seen, .. }| {
+            seen.tables() == reading.tables
+                && (seen.epoch, &seen.store_id, &seen.server)
+                    == (meta.epoch, &meta.store_id, &meta.server)
+        });
+        if is_same {
+            self.learn(meta, reading, asked_ms);
+        }
+        is_same
     }
 
     /// Notes a commit that was answered, and where the log stood before it. What a server says of
@@ -177,7 +201,7 @@ impl Shared {
     }
 
     /// Whether this is another server than the one that was looked at, or the same after a restart.
-    fn is_elsewhere(&self, reading: Reading) -> bool {
+    fn is_elsewhere(&self, reading: &Reading) -> bool {
         let known = self.meta.read().unwrap_or_else(PoisonError::into_inner);
         known.as_ref().is_none_or(|known| known.started_us != reading.started_us)
     }
@@ -265,8 +289,8 @@ impl Postgres {
         let head = rows::read(&self.door, meta::STATE, &[]).await?;
         let head = head.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
         let (meta, reading) = meta::read_head(head)?;
-        if !shared.is_elsewhere(reading) {
-            shared.learn(meta, reading, asked_ms);
+        if !shared.is_elsewhere(&reading) && !shared.follow(meta, reading, asked_ms) {
+            self.door.look_anew().await?;
         }
         Ok(())
     }
@@ -294,7 +318,7 @@ fn shared(address: &PgAddress, clock: Clock, veil: Veil) -> Result<Shared, Store
         unnamed: address.unnamed,
         time: ServerTime::new(clock),
         meta: RwLock::default(),
-        memory: memory::Memory::default(),
+        memory: Memory::default(),
         ends: Mutex::default(),
         looks: run_rows::Looks::default(),
         worker,
@@ -387,7 +411,7 @@ mod tests {
         let address = PgAddress::parse("postgres://localhost/x").expect("an address");
         let shared = shared(&address, Clock::Real, Veil::default()).expect("it is made");
         let meta = Meta::default();
-        let reading = Reading { wall_ms: 0, log: 400, started_us: 0 };
+        let reading = Reading { wall_ms: 0, log: 400, tables: String::new(), started_us: 0 };
         shared.learn(meta.clone(), reading, shared.time.local_ms());
         let before = shared.seen();
         shared.committed(meta.epoch, Some(499));

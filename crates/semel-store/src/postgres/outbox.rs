@@ -194,6 +194,7 @@ impl Postgres {
                     return Ok(forwarded);
                 }
                 Err(Stop::Raced) => {}
+                Err(Stop::Replaced) => session.look_anew().await.map_err(Stop::Failed)?,
                 Err(stop @ Stop::Blocked(_)) => return Err(stop),
                 Err(stop @ (Stop::Unknown | Stop::Failed(_))) => return Err(stop),
             }
@@ -217,6 +218,7 @@ impl Postgres {
 fn error(stop: Stop) -> StoreError {
     match stop {
         Stop::Raced => StoreError::Busy("other processes kept writing the same keys".into()),
+        Stop::Replaced => StoreError::Busy("the tables kept being replaced".into()),
         Stop::Blocked(error) | Stop::Failed(error) => error,
         Stop::Unknown => StoreError::Unavailable("the answer to a commit was lost".into()),
     }
@@ -230,7 +232,7 @@ async fn try_batch(
     met: &mut Vec<i64>,
 ) -> Result<Forwarded, Stop> {
     let failed = |error: tokio_postgres::Error| Stop::Failed(store_error(&error));
-    let (taken, ground, boot) = take(session, which).await?;
+    let Hand { taken, ground, boot, tables } = take(session, which).await?;
     if taken.is_empty() {
         session.client().batch_execute("ROLLBACK").await.map_err(failed)?;
         return Ok(Forwarded::default());
@@ -261,14 +263,22 @@ async fn try_batch(
         );
     }
     flush.prepare(session).await.map_err(failed)?;
-    committed(session, ground.epoch, flush.send(session).await)?;
+    committed(session, ground.epoch, flush.send(session, &tables).await)?;
     let refused = sorted.refused.len();
     let is_full = i64::try_from(taken.len()).is_ok_and(|count| count >= ROWS_MAX);
     Ok(Forwarded { planned: sorted.planned, same: sorted.same, refused, is_full })
 }
 
+/// The rows that were taken, and what was read with them.
+struct Hand {
+    taken: Vec<Taken>,
+    ground: Ground,
+    boot: u64,
+    tables: String,
+}
+
 /// Begins the transaction and takes rows.
-async fn take(session: &Session, which: Which<'_>) -> Result<(Vec<Taken>, Ground, u64), Stop> {
+async fn take(session: &Session, which: Which<'_>) -> Result<Hand, Stop> {
     let shared = session.shared();
     let failed = |error: tokio_postgres::Error| Stop::Failed(store_error(&error));
     let asked_ms = shared.time.local_ms();
@@ -276,12 +286,16 @@ async fn take(session: &Session, which: Which<'_>) -> Result<(Vec<Taken>, Ground
     let head = session.query(meta::HEAD, &[]).await.map_err(failed)?;
     let head = head.first().ok_or_else(|| Stop::Failed(StoreError::Corrupt("no meta".into())))?;
     let (meta, reading) = meta::read_head(head).map_err(Stop::Failed)?;
-    if shared.is_elsewhere(reading) {
+    if shared.is_elsewhere(&reading) {
         let another = "the server is not the one that was looked at";
         return Err(Stop::Failed(StoreError::Unavailable(another.into())));
     }
     let (boot, epoch, quarantine) = (meta.boot, meta.epoch, meta.quarantine);
-    shared.learn(meta, reading, asked_ms);
+    let tables = reading.tables.clone();
+    if !shared.follow(meta, reading, asked_ms) {
+        session.client().batch_execute("ROLLBACK").await.map_err(failed)?;
+        return Err(Stop::Replaced);
+    }
     let rows = match which {
         Which::Of(namespaces, actions) => {
             let params: [Param<'_>; 3] = [
@@ -300,7 +314,7 @@ async fn take(session: &Session, which: Which<'_>) -> Result<(Vec<Taken>, Ground
         Ok((row, address))
     });
     let taken = taken.collect::<Result<_, StoreError>>().map_err(Stop::Failed)?;
-    Ok((taken, Ground { epoch, quarantine, ..shared.ground() }, boot))
+    Ok(Hand { taken, ground: Ground { epoch, quarantine, ..shared.ground() }, boot, tables })
 }
 
 /// What becomes of the rows of a batch.

@@ -18,7 +18,8 @@ use tokio_postgres::{IsolationLevel, Transaction};
 
 use super::connect::Session;
 use super::held::{Held, Hold, Ruling, ask, failed, finish, hold, run};
-use super::{Postgres, Shared, store_error};
+use super::wire::{Fault, Param, Wire};
+use super::{Postgres, Shared, meta, store_error};
 use crate::sqlite::TransactionError;
 use crate::{StoreError, Write};
 
@@ -62,14 +63,21 @@ impl Postgres {
         };
         let mut session = self.door.enter().await?;
         let shared = session.shared().clone();
-        let transaction = begin(&mut session).await?;
-        let held = match hold(&shared, &transaction, address, &rule).await {
-            Ok(Hold::Held(held)) => held,
-            Ok(Hold::Answer(answer)) => {
+        let mut transaction = begin(&mut session).await?;
+        let mut held = hold(&shared, &transaction, address, &rule).await?;
+        if matches!(held, Hold::Replaced) {
+            transaction.rollback().await.map_err(failed)?;
+            session.look_anew().await?;
+            transaction = begin(&mut session).await?;
+            held = hold(&shared, &transaction, address, &rule).await?;
+        }
+        let held = match held {
+            Hold::Held(held) => held,
+            Hold::Answer(answer) => {
                 transaction.rollback().await.map_err(failed)?;
                 return Ok(Outcome::Answer(answer));
             }
-            Err(error) => return Err(error),
+            Hold::Replaced => return Err(replaced()),
         };
         let ground = held.ground;
         let (receipt, done) = match limited(&shared, &transaction, held, work).await {
@@ -149,8 +157,16 @@ impl Postgres {
         match held {
             Hold::Held(_) => Ok(None),
             Hold::Answer(answer) => Ok(Some(answer)),
+            Hold::Replaced => {
+                session.look_anew().await?;
+                Err(replaced())
+            }
         }
     }
+}
+
+pub(super) fn replaced() -> TransactionError {
+    StoreError::Busy("the tables were replaced under the transaction: ask again".into()).into()
 }
 
 /// Begins a transaction with the limits of our own statements.
@@ -197,10 +213,25 @@ where
         Ok(Err(error)) if started.elapsed() <= limit => return Err(error),
         Ok(Ok(_) | Err(_)) | Err(_) => return Err(TransactionError::TooLong),
     };
+    let tables = held.tables.clone();
     let done = finish(shared, transaction, held, receipt).await?;
     // A COMMIT may take its time: it must not be cut.
-    ask(shared, transaction, LIMIT, &[(&"30000", Type::TEXT)]).await?;
+    guard(shared, transaction, &tables).await?;
     Ok(done)
+}
+
+/// Nothing is committed to other tables than these.
+async fn guard(
+    shared: &Shared,
+    transaction: &Transaction<'_>,
+    tables: &str,
+) -> Result<(), TransactionError> {
+    let params: [Param<'_>; 2] = [(&tables, Type::TEXT), (&"30000", Type::TEXT)];
+    match transaction.ask(&shared.text(meta::GUARD_AND_LIMIT), &params).await {
+        Ok(_) => Ok(()),
+        Err(Fault::Said(SqlState::DIVISION_BY_ZERO, _)) => Err(replaced()),
+        Err(fault) => Err(failed(fault)),
+    }
 }
 
 /// A plain error says that the transaction is undone. One that ends the connection says nothing.

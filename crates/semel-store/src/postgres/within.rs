@@ -8,7 +8,7 @@ use tokio_postgres::types::Type;
 
 use super::held::{Hold, Ruling, ask, failed, finish, first, hold, run};
 use super::load::get;
-use super::transaction::Outcome;
+use super::transaction::{Outcome, replaced};
 use super::wire::{Fault, Wire};
 use super::{Postgres, Shared, meta};
 use crate::sqlite::TransactionError;
@@ -63,10 +63,19 @@ impl Postgres {
         let set =
             async |value: &str| ask(shared, wire, SET_LOCK_TIMEOUT, &[(&value, Type::TEXT)]).await;
         set("2000").await?;
-        is_this_store(shared, wire).await?;
+        if !is_this_store(shared, wire).await? {
+            // Its tables may have been replaced since they were looked at.
+            self.door.look_anew().await?;
+            if !is_this_store(shared, wire).await? {
+                let text =
+                    "the transaction that was handed in is on another database than the ledger";
+                return Err(TransactionError::Failed(text.into()));
+            }
+        }
         let held = match hold(shared, wire, address, &rule).await? {
             Hold::Held(held) => held,
             Hold::Answer(answer) => return Ok(Outcome::Answer(answer)),
+            Hold::Replaced => return Err(replaced()),
         };
         set(&before).await?;
         let worked = run(wire, work(wire, &held.armed.permit)).await;
@@ -85,15 +94,12 @@ async fn undo(wire: &impl Wire) -> Result<(), Fault> {
 }
 
 /// A connection that leads to another store must not be given a receipt to keep.
-async fn is_this_store(shared: &Shared, wire: &impl Wire) -> Result<(), TransactionError> {
+async fn is_this_store(shared: &Shared, wire: &impl Wire) -> Result<bool, TransactionError> {
     let head = ask(shared, wire, meta::STATE, &[]).await?;
     let (meta, _) = meta::read_head(first(&head)?)?;
     let server = ask(shared, wire, meta::SERVER, &[]).await?;
     let server: Option<String> = get(first(&server)?, 0)?;
     let known = shared.meta();
-    if meta.store_id != known.store_id || server.as_deref() != Some(known.server.as_str()) {
-        let text = "the transaction that was handed in is on another database than the ledger";
-        return Err(TransactionError::Failed(text.into()));
-    }
-    Ok(())
+    Ok((meta.epoch, &meta.store_id, server.as_deref())
+        == (known.epoch, &known.store_id, Some(known.server.as_str())))
 }

@@ -172,6 +172,7 @@ impl Task {
                     return Ok(applied);
                 }
                 Err(Stop::Raced) => self.care.store(CARE, Ordering::Relaxed),
+                Err(Stop::Replaced) => session.look_anew().await.map_err(Stop::Failed)?,
                 Err(stop @ Stop::Blocked(_)) => return Err(stop),
                 Err(stop @ (Stop::Unknown | Stop::Failed(_))) => {
                     lock(&session.shared().ends).forget();

@@ -11,6 +11,8 @@ mod apply;
 mod backup;
 mod cards;
 mod checkpoint;
+mod guard;
+mod lost;
 mod mark;
 mod open;
 mod reader;

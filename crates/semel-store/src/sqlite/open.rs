@@ -10,6 +10,7 @@ use semel_core::effect::Quarantine;
 use semel_core::time::Wall;
 
 use super::checkpoint::Checkpointer;
+use super::guard::Guard;
 use super::mark::{self, Mark, MarkFile};
 use super::reader::Reader;
 use super::session::Session;
@@ -95,7 +96,8 @@ fn open_to_write(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreE
     let checkpointer = Checkpointer::start(path, open()?)?;
     let reader = Reader::start(read_only(open()?)?, shared.clone())?;
     let watcher = Watcher::start(read_only(open()?)?, shared.clone())?;
-    let writer = Writer::start(connection, turnstile, mark_file, mark, shared.clone())?;
+    let guard = Guard::new(path, mark_file, mark);
+    let writer = Writer::start(connection, turnstile, guard, shared.clone())?;
     Ok(Sqlite {
         path: path.to_owned(),
         format: FORMAT,
@@ -360,11 +362,7 @@ fn reconcile(
     if let Some(mark) = mark_file.read().filter(|mark| meta.is_behind(mark)) {
         let found = meta.return_to(&mark, reading.wall_ms);
         standing::record(&transaction, &found).map_err(failed)?;
-        tracing::warn!(
-            epoch = found.epoch,
-            evidence = found.evidence,
-            "the store went back in time: quarantine opened, see `semel quarantine show`"
-        );
+        warn_of(&found);
     }
     meta.standing.commits += 1;
     save(&transaction, &meta).map_err(failed)?;
@@ -393,6 +391,34 @@ pub(super) fn went_back(
         transaction.commit()
     };
     record(connection).map_err(|error| store_error(&error))
+}
+
+/// Records that the file of a live process went back behind a mark, inside its transaction. `None`:
+/// it is of another store, or its times are of another clock, which this process cannot take up.
+pub(super) fn record_return(
+    connection: &Connection,
+    shared: &Shared,
+    mark: &Mark,
+) -> rusqlite::Result<Option<Standing>> {
+    let mut meta = Meta::load(connection)?;
+    let is_ours = meta.store_id == shared.store_id && meta.boot == shared.boot;
+    if !is_ours || meta.boot_id != shared.clock.boot_id() {
+        return Ok(None);
+    }
+    let found = meta.return_to(mark, shared.clock.read().wall_ms);
+    standing::record(connection, &found)?;
+    warn_of(&found);
+    meta.standing.commits += 1;
+    save(connection, &meta)?;
+    Ok(Some(meta.standing))
+}
+
+fn warn_of(found: &Return) {
+    tracing::warn!(
+        epoch = found.epoch,
+        evidence = found.evidence,
+        "the store went back in time: quarantine opened, see `semel quarantine show`"
+    );
 }
 
 fn save(connection: &Connection, meta: &Meta) -> rusqlite::Result<()> {

@@ -14,7 +14,7 @@ use super::Sqlite;
 use super::reader::ReadError;
 use super::rows::{self, Writes};
 use super::writer::{self, Thread};
-use crate::{Row, StoreError};
+use crate::{Row, StoreError, Write};
 
 /// Decides on the stored effect, runs the user's statements, and returns the effect to write.
 /// `Ok(None)` writes nothing.
@@ -56,7 +56,7 @@ impl Thread {
     pub(super) fn commit_transaction(&mut self, job: Job) {
         let Job { address, work, answer } = job;
         let shared = self.shared.clone();
-        let mut refused = None;
+        let (mut refused, mut done) = (None, None);
         let outcome = self.in_turn(|connection, standing| {
             let (epoch, quarantine) = (standing.epoch, standing.quarantine);
             let ground = Ground { now: shared.now(), epoch, quarantine };
@@ -84,8 +84,12 @@ impl Thread {
                 let text = "the function returned an effect that does not follow the stored one";
                 refused = Some(TransactionError::Failed(text.into()));
             }
+            done = written.then(|| (epoch, Write::Update(row), ground.now.wall));
             Ok(((), written))
         });
+        if let (Ok(()), Some((epoch, write, at))) = (&outcome, done) {
+            self.guard.memory.note(epoch, &[write], at);
+        }
         let result = match (outcome, refused) {
             (Ok(()), None) => Ok(()),
             (_, Some(error)) => Err(error),

@@ -8,7 +8,7 @@ use semel_core::time::Wall;
 
 use super::run_audit::{self, BLOBS, Page};
 use super::standing::{self, Closing};
-use super::{Sqlite, cards, rows, seals, tally};
+use super::{Sqlite, cards, lost, rows, seals, tally};
 use crate::upkeep::{blob_problem, chain_problem};
 use crate::{
     Audit, Belonging, Beside, CardAudit, Closed, CommitError, Identity, Lost, PartAudit, Return,
@@ -135,9 +135,8 @@ impl Upkeep for Sqlite {
         }
     }
 
-    /// Nothing: a file's processes die with its machine, and none remembers what it wrote.
-    async fn lost(&self, _after: i64, _limit: usize) -> Result<Vec<Lost>, StoreError> {
-        Ok(Vec::new())
+    async fn lost(&self, after: i64, limit: usize) -> Result<Vec<Lost>, StoreError> {
+        lost::read(&super::side_folder(&self.path), after, limit)
     }
 }
 

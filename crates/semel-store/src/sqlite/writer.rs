@@ -8,7 +8,7 @@ use semel_core::limits;
 use tokio::sync::{mpsc, oneshot};
 
 use super::apply::{Applied, Applier};
-use super::mark::{Mark, MarkFile};
+use super::guard::Guard;
 use super::reader::{ReadError, spawn};
 use super::rows::Stored;
 use super::standing::{self, Closing, Standing};
@@ -36,14 +36,13 @@ impl Writer {
     pub(super) fn start(
         connection: Connection,
         turnstile: Turnstile,
-        mark_file: MarkFile,
-        mark: Mark,
+        guard: Guard,
         shared: Arc<Shared>,
     ) -> Result<Writer, StoreError> {
         let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
         let damage = Arc::new(OnceLock::new());
         let found = damage.clone();
-        let thread = Thread { connection, turnstile, mark_file, mark, shared, damage: found };
+        let thread = Thread { connection, turnstile, guard, shared, damage: found };
         spawn("semel-writer", move || thread.run(inbox))?;
         Ok(Writer { jobs, damage })
     }
@@ -93,10 +92,9 @@ pub(super) fn gone() -> StoreError {
 pub(super) struct Thread {
     pub(super) connection: Connection,
     turnstile: Turnstile,
-    mark_file: MarkFile,
-    mark: Mark,
+    pub(super) guard: Guard,
     pub(super) shared: Arc<Shared>,
-    /// Once SQLite has found the file damaged: the answer to everything that follows.
+    /// Once the file was found damaged or replaced: the answer to everything that follows.
     damage: Arc<OnceLock<StoreError>>,
 }
 
@@ -128,7 +126,9 @@ impl Thread {
             return;
         }
         let shared = self.shared.clone();
+        let mut epoch = 0;
         let outcome = self.in_turn(|connection, standing| {
+            epoch = standing.epoch;
             let mut results = Vec::with_capacity(group.len());
             let mut applier = Applier::prepare(connection, shared.now().steady, standing.epoch)?;
             for (batch, _) in &group {
@@ -140,7 +140,11 @@ impl Thread {
         // A caller that has gone away has detached; its batch stands all the same.
         match outcome {
             Ok(results) => {
-                for ((_, answer), result) in group.into_iter().zip(results) {
+                let at = self.shared.now().wall;
+                for ((batch, answer), result) in group.into_iter().zip(results) {
+                    if !matches!(result, Applied::Stale(_)) {
+                        self.guard.memory.note(epoch, &batch.writes, at);
+                    }
                     let _ = answer.send(Ok(result));
                 }
             }
@@ -172,11 +176,16 @@ impl Thread {
             return Err(damage.clone());
         }
         let _turn = self.turnstile.enter()?;
+        if let Err(error) = self.guard.check_place() {
+            let _ = self.damage.set(error.clone());
+            return Err(error);
+        }
         let now = self.shared.now();
-        let connection = &mut self.connection;
+        let (connection, guard, shared) = (&mut self.connection, &mut self.guard, &self.shared);
         let done = (|| {
             connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-            let mut standing = standing::standing(connection)?;
+            let standing = standing::standing(connection)?;
+            let mut standing = guard.check(connection, shared, standing)?;
             let (value, wrote) = work(connection, &mut standing)?;
             if !wrote {
                 // A statement of the user may have rolled back already.
@@ -199,12 +208,7 @@ impl Thread {
             }
             Ok((value, standing, true)) => {
                 self.shared.learn(standing);
-                self.mark.epoch = standing.epoch;
-                self.mark.commits = standing.commits;
-                // The commit stands; a mark that cannot be written only weakens a warning.
-                if let Err(error) = self.mark_file.write(&self.mark) {
-                    tracing::warn!(%error, "the mark beside the store was not written");
-                }
+                self.guard.written(&standing);
                 Ok(value)
             }
             Err(error) => Err(give_up(&self.connection, &self.damage, error)),

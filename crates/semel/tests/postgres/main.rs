@@ -4,6 +4,7 @@ mod approvals;
 mod kit;
 mod outbox;
 mod outbox_sql;
+mod replaced;
 mod schedules;
 mod transaction;
 mod within;
