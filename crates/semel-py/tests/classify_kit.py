@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
+from contextvars import Context, copy_context
 from typing import Any
 
-from semel import NotApplied, Refused, classify
+from semel import NotApplied, Refused, _wire, classify
 from stand_ins import FullBacklog, Provider, refusing_url
 
 # What every client meets, and what that proves. The words are those of `stand_ins.Provider`.
@@ -48,18 +49,29 @@ def in_a_hurry() -> Generator[None, None, None]:
         _patience_s.pop()
 
 
+_KEPT = 8
+"""Errors hold the connections of their clients open, so not all are kept."""
+_attempts: dict[int, tuple[BaseException, Context]] = {}
+
+
 def happened(call: Callable[[], Any]) -> BaseException:
-    """The error that `call` ends with."""
+    """The error that `call` ends with, as the only doing of an attempt."""
+    attempt = copy_context()
+    attempt.run(_wire.begin, None, is_async=False)
     try:
-        returned = call()
+        returned = attempt.run(call)
     except Exception as error:
+        _attempts[id(error)] = error, attempt
+        while len(_attempts) > _KEPT:
+            del _attempts[next(iter(_attempts))]
         return error
     raise AssertionError(f"no error, but {returned!r}")
 
 
 def verdict(exc: BaseException, **options: Any) -> str:
     """What the classifier says about it."""
-    proof = classify.error(exc, **options)
+    _, attempt = _attempts.get(id(exc)) or (exc, copy_context())
+    proof = attempt.run(lambda: classify.error(exc, **options))
     if isinstance(proof, NotApplied):
         return "not applied"
     if isinstance(proof, Refused):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from semel._errors import WriteOutsideEffect
 from semel._intent import current
 from semel._native import classify_status
+from semel._wire import Calling
 
 #: The header most providers read the key from.
 DEFAULT_HEADER = "Idempotency-Key"
@@ -42,13 +44,26 @@ def key_to_add(
     return intent.downstream_key
 
 
-def answered(method: str, status: int) -> None:
-    """Notes what a write was answered, unless that proves that nothing happened."""
-    intent = current()
-    if intent is None or not is_write(method):
-        return
-    if classify_status(status) in ("receipt", "unknown"):
-        intent.note_landed(status)
+class Sending(Calling):
+    """Around one request. It vouches for what changed nothing: a read, and a write whose answer,
+    like all answers before it, says that nothing happened."""
+
+    def __init__(self, method: str) -> None:
+        super().__init__()
+        self._is_read = not is_write(method)
+
+    def __enter__(self) -> Sending:
+        super().__enter__()
+        if self._is_read:
+            self.vouch()
+        return self
+
+    def answered(self, result: Any) -> None:
+        """The client returned this response."""
+        super().answered(result)
+        statuses = [it.status_code for it in (*result.history, result)]
+        if all(classify_status(status) in ("not_applied", "refused") for status in statuses):
+            self.vouch()
 
 
 def _without_secrets(url: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
-from . import _current, _intent
+from . import _current
 from ._approval import ApprovalRule, Asker
 from ._contracts import Contract, Duration, Retry, again, optional_ms, rate_parts
 from ._declare import Declared
@@ -179,9 +179,7 @@ class Effect(Declared[P, R_co]):
         if not isinstance(error, (NotApplied, Refused)):
             try:
                 found = None if self._classify is None else self._classify(error)
-                # Of an error after its write the function says itself what it means, or nobody.
-                sent = _intent.current()
-                if found is None and not (sent is not None and sent.has_landed):
+                if found is None:
                     found = classified(error)
             except Exception:
                 found = None  # a classifier that fails proves nothing

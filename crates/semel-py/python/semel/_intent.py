@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ._errors import SemelError
@@ -17,7 +17,6 @@ class Intent:
     """One wish of the business, as the effect's function sees it while it carries it out."""
 
     _native: SendIntent
-    _landed: list[int] = field(default_factory=list[int], repr=False, compare=False)
 
     @property
     def downstream_key(self) -> str:
@@ -29,16 +28,6 @@ class Intent:
         """Whether this text is that key. If so it counts as passed on: whoever asks is about to
         send it."""
         return self._native.is_downstream_key(text)
-
-    def note_landed(self, status: int) -> None:
-        """A write of this attempt was answered, and may have changed something."""
-        self._landed.append(status)
-
-    @property
-    def has_landed(self) -> bool:
-        """Whether a write of this attempt is known to have been answered so: then no error that
-        comes after it proves that nothing happened. Only the clients of this package tell."""
-        return bool(self._landed)
 
     @property
     def namespace(self) -> str:

@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from . import _current, _intent
+from . import _current, _intent, _wire
 from ._codec import Codec, codec
 from ._errors import NotApplied, Refused, SemelError, describe, text
 
@@ -91,6 +91,7 @@ class SendWork:
     def context(self, argument: SendIntent) -> contextvars.Context:
         context = self._context.copy()
         context.run(_intent._current.set, _intent.Intent(argument))
+        context.run(_wire.begin, self._effect.shape.function, self.is_async)
         step = self._step
         context.run(
             _current.enter_step, self._app, None if step is None else step.at(argument.attempt)

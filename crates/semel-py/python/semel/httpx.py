@@ -66,11 +66,12 @@ class Client(httpx.Client):
         if _clients.is_write(request.method):
             request = _with_key(request, self._semel_header)
             follow_redirects = follow_redirects is True
-        response = super().send(
-            request, stream=stream, auth=auth, follow_redirects=follow_redirects
-        )
-        _clients.answered(request.method, response.status_code)
-        return response
+        with _clients.Sending(request.method) as sending:
+            response = super().send(
+                request, stream=stream, auth=auth, follow_redirects=follow_redirects
+            )
+            sending.answered(response)
+            return response
 
 
 class AsyncClient(httpx.AsyncClient):
@@ -92,11 +93,12 @@ class AsyncClient(httpx.AsyncClient):
         if _clients.is_write(request.method):
             request = _with_key(request, self._semel_header)
             follow_redirects = follow_redirects is True
-        response = await super().send(
-            request, stream=stream, auth=auth, follow_redirects=follow_redirects
-        )
-        _clients.answered(request.method, response.status_code)
-        return response
+        with _clients.Sending(request.method) as sending:
+            response = await super().send(
+                request, stream=stream, auth=auth, follow_redirects=follow_redirects
+            )
+            sending.answered(response)
+            return response
 
 
 def request(method: str, url: httpx.URL | str, **options: Any) -> httpx.Response:

@@ -28,7 +28,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from semel import classify
+from semel import _wire, classify
 from semel._errors import Refused, SemelError
 
 try:
@@ -115,7 +115,8 @@ class SemelPersistenceLayer(BasePersistenceLayer):
             raise self._in_words_of_powertools(refused, key) from refused
         outcome = begun["outcome"]
         if outcome == "attempt":
-            self._fences()[key] = begun["fence"]
+            self._fences()[key] = begun["fence"], _wire.current()
+            _wire.begin(None, is_async=False)  # from here on the function runs
         elif outcome == "replay":
             raise IdempotencyItemAlreadyExistsError(
                 old_data_record=_completed(key, begun["receipt"], data_record.payload_hash)
@@ -147,9 +148,11 @@ class SemelPersistenceLayer(BasePersistenceLayer):
     def _settle(self, data_record: DataRecord, result: Mapping[str, Any]) -> None:
         key = data_record.idempotency_key
         # Without a fence nothing was begun here, so there is nothing to say.
-        fence = self._fences().pop(key, None)
-        if fence is None:
+        begun = self._fences().pop(key, None)
+        if begun is None:
             return
+        fence, before = begun
+        _wire.end(before)
         asked = {"action": self._action, "key": key, "fence": fence, "result": result}
         try:
             self._ask("POST", "/v1/effects/settle", asked)
@@ -167,8 +170,8 @@ class SemelPersistenceLayer(BasePersistenceLayer):
             return _completed(idempotency_key, items[0]["receipt"], "")
         return DataRecord(idempotency_key=idempotency_key, status=STATUS_CONSTANTS["INPROGRESS"])
 
-    def _fences(self) -> dict[str, int]:
-        fences: dict[str, int] | None = getattr(self._mine, "fences", None)
+    def _fences(self) -> dict[str, tuple[int, _wire.Wire | None]]:
+        fences: dict[str, Any] | None = getattr(self._mine, "fences", None)
         if fences is None:
             fences = self._mine.fences = {}
         return fences

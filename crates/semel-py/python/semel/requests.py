@@ -47,16 +47,20 @@ class Session(requests.Session):
         chosen = "allow_redirects" in options or len(args) > _ALLOW_REDIRECTS_AT
         if not chosen and _clients.is_write(_text(method)):
             options["allow_redirects"] = False
-        return super().request(method, url, *args, **options)
+        with _clients.Sending(_text(method)) as sending:
+            response = super().request(method, url, *args, **options)
+            sending.answered(response)
+            return response
 
     def send(self, request: requests.PreparedRequest, **options: Any) -> requests.Response:
         """Sends a prepared request; every request ends here, those of redirects too."""
         if _clients.is_write(request.method or ""):
             request = _with_key(request, self._semel_header)
             options.setdefault("allow_redirects", False)
-        response = super().send(request, **options)
-        _clients.answered(request.method or "", response.status_code)
-        return response
+        with _clients.Sending(request.method or "") as sending:
+            response = super().send(request, **options)
+            sending.answered(response)
+            return response
 
 
 def request(method: str, url: str, **options: Any) -> requests.Response:

@@ -34,8 +34,9 @@ from typing import Any
 
 from semel import _clients
 from semel._errors import NotApplied
+from semel._wire import Calling
 from semel.classify import EARLIER_TRIES
-from semel.classify import error as _classify
+from semel.classify import alone as _classify
 from semel.classify import status as _classify_status
 
 try:
@@ -92,7 +93,7 @@ class HTTPClient(stripe.HTTPClient):
         """Makes one try."""
         with _watched():
             keyed = _keyed(method, url, headers)
-            return _noted(method, self._inner.request(method, url, keyed, post_data))
+            return _noted(self._inner.request(method, url, keyed, post_data))
 
     def request_stream(
         self, method: str, url: str, headers: Any, post_data: Any = None, *, _usage: Any = None
@@ -100,7 +101,7 @@ class HTTPClient(stripe.HTTPClient):
         """Makes one try, and leaves the body to be read."""
         with _watched():
             keyed = _keyed(method, url, headers)
-            return _noted(method, self._inner.request_stream(method, url, keyed, post_data))
+            return _noted(self._inner.request_stream(method, url, keyed, post_data))
 
     async def request_async(
         self, method: str, url: str, headers: Any, post_data: Any = None
@@ -109,7 +110,7 @@ class HTTPClient(stripe.HTTPClient):
         with _watched():
             keyed = _keyed(method, url, headers)
             response = await self._inner.request_async(method, url, keyed, post_data)
-            return _noted(method, response)
+            return _noted(response)
 
     async def request_stream_async(
         self, method: str, url: str, headers: Any, post_data: Any = None
@@ -118,27 +119,29 @@ class HTTPClient(stripe.HTTPClient):
         with _watched():
             keyed = _keyed(method, url, headers)
             response = await self._inner.request_stream_async(method, url, keyed, post_data)
-            return _noted(method, response)
+            return _noted(response)
 
     def request_with_retries(self, *args: Any, **options: Any) -> Any:
         """Makes as many tries as stripe's rules allow; so do the next three."""
-        with _counted():
-            return _with_count(super().request_with_retries(*args, **options))
+        with _counted(*args) as sending:
+            return _with_count(sending, super().request_with_retries(*args, **options))
 
     def request_stream_with_retries(self, *args: Any, **options: Any) -> Any:
         """See `request_with_retries`."""
-        with _counted():
-            return _with_count(super().request_stream_with_retries(*args, **options))
+        with _counted(*args) as sending:
+            return _with_count(sending, super().request_stream_with_retries(*args, **options))
 
     async def request_with_retries_async(self, *args: Any, **options: Any) -> Any:
         """See `request_with_retries`."""
-        with _counted():
-            return _with_count(await super().request_with_retries_async(*args, **options))
+        with _counted(*args) as sending:
+            response = await super().request_with_retries_async(*args, **options)
+            return _with_count(sending, response)
 
     async def request_stream_with_retries_async(self, *args: Any, **options: Any) -> Any:
         """See `request_with_retries`."""
-        with _counted():
-            return _with_count(await super().request_stream_with_retries_async(*args, **options))
+        with _counted(*args) as sending:
+            response = await super().request_stream_with_retries_async(*args, **options)
+            return _with_count(sending, response)
 
     def sleep_async(self, secs: float) -> Any:
         """Waits between two tries in the way of the library that sends."""
@@ -178,14 +181,9 @@ def _watched() -> Generator[None, None, None]:
         raise
 
 
-def _noted(method: str, response: Any) -> Any:
+def _noted(response: Any) -> Any:
     """Remembers of a try that was answered whether it may have landed."""
-    status = response[1]
-    proof = _classify_status(status)
-    _tries_so_far().append(proof == "unknown")
-    if proof == "receipt":
-        # It did. Within one call the count of tries says more than a single answer.
-        _clients.answered(method, status)
+    _tries_so_far().append(_classify_status(response[1]) == "unknown")
     return response
 
 
@@ -195,11 +193,14 @@ def _tries_so_far() -> list[bool]:
 
 
 @contextmanager
-def _counted() -> Generator[None, None, None]:
+def _counted(method: str = "POST", *_: Any) -> Generator[Calling, None, None]:
     """Counts the tries of one call, and writes the count on the error it ends with."""
     before = _tries.set([])
     try:
-        yield
+        with Calling() as sending:
+            if not _clients.is_write(method):
+                sending.vouch()
+            yield sending
     except stripe.APIConnectionError as error:
         error.headers = {**(error.headers or {}), EARLIER_TRIES: _earlier_tries()}
         raise
@@ -207,7 +208,8 @@ def _counted() -> Generator[None, None, None]:
         _tries.reset(before)
 
 
-def _with_count(response: Any) -> Any:
+def _with_count(sending: Calling, response: Any) -> Any:
+    sending.answered(response)
     content, status, headers = response
     # Stripe hands the headers on to its error, which is where the classifier looks. Those of
     # aiohttp are read-only: without a count the classifier assumes the worst.

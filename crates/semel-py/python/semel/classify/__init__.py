@@ -6,7 +6,8 @@ It knows httpx, requests, urllib3, aiohttp, openai, anthropic, stripe, botocore,
 the errors of the system, and imports none of them: whoever raised is imported already.
 
 Only what the client itself shows is a proof. A client that tried more than once, followed a
-redirect, or cannot be asked about it leaves the outcome unknown.
+redirect, or cannot be asked about it leaves the outcome unknown. So does an error inside of an
+effect that was connected, or had sent something, before: see `semel._wire`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
+from semel import _wire
 from semel._errors import NotApplied, Refused, WriteOutsideEffect
 from semel.classify._proof import EARLIER_TRIES, Proof, not_applied, refused, status
 
@@ -48,11 +50,23 @@ def error(exc: BaseException, *, single_try: bool = False) -> Proof | None:
     """
     if isinstance(exc, (NotApplied, Refused)):
         return exc
+    proof = _alone(exc, single_try)
+    return proof if proof is not None and _wire.allows(exc) else None
+
+
+def alone(exc: BaseException) -> Proof | None:
+    """What `exc` proves about its own call, whatever else the attempt has done."""
+    return _alone(exc, single_try=False)
+
+
+def _alone(exc: BaseException, single_try: bool) -> Proof | None:
+    if isinstance(exc, (NotApplied, Refused)):
+        return exc
     if isinstance(exc, WriteOutsideEffect):
         return not_applied(exc)
     members: tuple[BaseException, ...] | None = getattr(exc, "exceptions", None)
     if _is_group(exc) and members:
-        return _of_all(exc, [error(member, single_try=single_try) for member in members])
+        return _of_all(exc, [_alone(member, single_try) for member in members])
     proof = _judge(exc, single_try)
     if proof is not None and _came_after_a_doubt(exc, single_try):
         return None

@@ -42,9 +42,9 @@ def _connection(exc: Any, single_try: bool) -> Proof | None:
     below = exc.__cause__
     if below is None:
         return None
-    from semel.classify import error  # which imports this file
+    from semel.classify import alone  # which imports this file
 
-    return not_applied(exc) if isinstance(error(below), NotApplied) else None
+    return not_applied(exc) if isinstance(alone(below), NotApplied) else None
 
 
 def _earlier_tries(exc: Any) -> str | None:
