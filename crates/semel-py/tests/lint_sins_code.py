@@ -3,6 +3,60 @@
 from __future__ import annotations
 
 CODE_SINS = {
+    "a read after the write": """
+@effect("made", key="{order_id}")
+def make(order_id: str) -> dict:
+    made = requests.post("http://crm.example/things", json={"id": order_id}).json()
+    owner = requests.get("http://people.example/owner").json()  # bad: SML035
+    return {"made": made["id"], "owner": owner["id"]}
+""",
+    "a read after the write, by a helper": """
+def owner_of(order_id: str) -> dict:
+    return plain.get(f"/owners/{order_id}").json()  # bad: SML035
+
+@effect("made", key="{order_id}", contract=probe(lambda order_id: None))
+async def make(order_id: str) -> dict:
+    made = crm.post("/things", json={"id": order_id}).json()
+    return {**made, **owner_of(order_id)}
+""",
+    "an effect that tenacity repeats": """
+from tenacity import retry, stop_after_attempt
+
+@effect("made", key="{order_id}", contract=native_key("24h"))
+@retry(stop=stop_after_attempt(3))  # bad: SML036
+def make(order_id: str) -> dict:
+    return crm.post("/things", json={"id": order_id}).json()
+""",
+    "a helper that backoff repeats": """
+import backoff
+
+@backoff.on_exception(backoff.expo, httpx.HTTPError, max_tries=3)  # bad: SML036
+def send(order_id: str) -> dict:
+    return plain.post("/things", json={"id": order_id}).json()
+
+@effect("made", key="{order_id}")
+def make(order_id: str) -> dict:
+    return send(order_id)
+""",
+    "an adapter that retries": """
+from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
+
+session = requests.Session()
+session.mount("https://", HTTPAdapter(max_retries=Retry(3, allowed_methods=None)))  # bad: SML036
+
+@effect("made", key="{order_id}")
+def make(order_id: str) -> dict:
+    return session.post("https://crm.example/things", json={"id": order_id}).json()
+""",
+    "tenacity as an iterator": """
+import tenacity
+
+@effect("made", key="{order_id}")
+def make(order_id: str) -> dict:
+    again = tenacity.Retrying(stop=tenacity.stop_after_attempt(3))  # bad: SML036
+    return again(plain.post, "/things", json={"id": order_id}).json() or plain.post("/x").json()
+""",
     "two writes by two helpers": """
 def note(order_id: str) -> None:
     crm.post("/notes", json={"id": order_id})  # bad: SML032

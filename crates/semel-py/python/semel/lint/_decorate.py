@@ -6,6 +6,7 @@ import ast
 
 from ._declared import Declared, Kind, Option, is_decorator, partial_options
 from ._frame import Frame, evaluate
+from ._retrying import retrying_decorator
 from ._values import Class, Extern, Func, Scope, Value
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef
@@ -24,6 +25,8 @@ def function_value(frame: Frame, node: _Definition) -> Value:
         elif isinstance(head.ref, Extern) and head.ref.path == "semel.tool":
             is_tool = True
             reads = is_call and "read=True" in ast.unparse(decorator)
+        elif (retrying := retrying_decorator(head)) is not None:
+            frame.world.retried[node] = frame.module, decorator, retrying
         elif isinstance(decorator, ast.Call):
             for word in (*decorator.args, *(one.value for one in decorator.keywords)):
                 evaluate(frame, word)

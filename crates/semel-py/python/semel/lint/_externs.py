@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ._frame import Args, Event, Frame
 from ._objects import extern
+from ._retrying import retries
 from ._sources import called, is_worker_variable
 from ._values import NOTHING, Extern, Partial, Unknown, Value, join, mixed, words
 from ._writes import FOREIGN, Outside, is_built, may_write, outside
@@ -35,6 +36,8 @@ def call_extern(frame: Frame, fn: Value, path: str, args: Args, node: ast.AST) -
     leaves = outside(path, _method(path, args), _address(args), _statement(args))
     if leaves is not None:
         return _outside(frame, fn, path, leaves, args, node)
+    if retries(path, args):
+        frame.world.retriers.append((frame.module, node, shown(path)))
     if FOREIGN.match(path):
         frame.emit(Event("foreign", shown(path), node, frame.module))
     known = _KNOWN.get(path)

@@ -99,6 +99,14 @@ class World:
     """What makes keys unfit whatever they are called with."""
     roots: dict[ast.AST, Any] = field(default_factory=dict[ast.AST, Any])
     """What each function was seen to do."""
+    retried: dict[ast.AST, tuple[Module, ast.expr, str]] = field(
+        default_factory=dict[ast.AST, tuple[Module, ast.expr, str]]
+    )
+    """Functions that a decorator calls again when they fail."""
+    retriers: list[tuple[Module, ast.AST, str]] = field(
+        default_factory=list[tuple[Module, ast.AST, str]]
+    )
+    """Where something is made that tries again."""
     calls: int = 0
     left: int = _MOST_OF_DECLARED
     """How many more calls of the function at hand are followed."""

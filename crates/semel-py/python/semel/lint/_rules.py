@@ -63,6 +63,18 @@ _ALL = [
         "make the write an @effect with `contract=probe(look)`",
     ),
     Rule("SML034", "act-then-check", "error", "make the write an @effect: the ledger asks first"),
+    Rule(
+        "SML035",
+        "call-after-write",
+        "warning",
+        "end the effect with its write; do the rest in a step, or in an effect of its own",
+    ),
+    Rule(
+        "SML036",
+        "retries-around-write",
+        "warning",
+        "let Semel retry: `retries=` on the effect, and none below it",
+    ),
     Rule("SML040", "write-outside-effect", "error", "move the write into an @effect with a key"),
     Rule("SML041", "effect-outside-step", "error", "call it by `await ctx.step(…)`"),
     Rule("SML042", "model-not-marked", "warning", "put it into an @model and call it by ctx.step"),

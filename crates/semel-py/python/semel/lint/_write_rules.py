@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._after_rules import check_around_write
 from ._declared import contract_of
 from ._frame import Event, World
 from ._roots import Root, excludes, place_of
@@ -30,6 +31,7 @@ def check_writes(world: World, root: Root) -> None:
         _body(world, root)
     if root.kind == "effect" and not root.is_stub:
         _two_writes(world, root, raw)
+        check_around_write(world, root, raw)
         _passes_key(world, root)
         _receipt(world, root, raw)
 
