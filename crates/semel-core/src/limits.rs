@@ -168,7 +168,7 @@ pub const POLL_MS: u64 = 1_000;
 pub const UNATTENDED_MS: u64 = 10_000;
 /// A secret that is looked for in texts: a shorter one would be found in words and numbers.
 pub const SECRET_BYTES_MIN: usize = 8;
-/// Declared secrets: each makes some thirty searches over every text that is written.
+/// Declared secrets: every text that is written is searched for all of them.
 pub const SECRETS_MAX: usize = 100;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;

@@ -1,30 +1,41 @@
 //! Redaction: wherever the value of a declared secret stands in a text, its name is put in its
 //! place, before the text is written, shown or logged.
 //!
-//! A value is looked for as it is and as it looks once escaped for JSON or a URL, in hexadecimal
-//! and inside base64 at any of its three alignments: a header `Basic …` holds it so.
+//! A value is found by its meaning. The text is read as it is and with its escapes taken off
+//! (`spell.rs`); whatever looks like base64 or hexadecimal is decoded and read likewise
+//! (`block.rs`), a few times over. What is found is taken out where it stands in the text itself.
+
+mod block;
+mod spell;
 
 use std::borrow::Cow;
 
-use base64::Engine as _;
-use base64::alphabet::{STANDARD, URL_SAFE};
-use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
+use block::Block;
+use spell::End;
 
 use crate::limits;
 
 /// Finds the values of secrets and puts their names in their place.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// What may stand in any text, the longest first: one secret may be a part of another.
-    plain: Vec<Pattern>,
-    /// The same, as it stands between the quotes of a JSON string.
-    quoted: Vec<Pattern>,
+    /// The longest first: one secret may be a part of another.
+    secrets: Vec<Secret>,
+    /// Which secrets begin with a byte.
+    by_first: Vec<Vec<usize>>,
 }
 
 #[derive(Clone)]
-struct Pattern {
-    needle: String,
+struct Secret {
+    value: Vec<u8>,
     name: String,
+}
+
+/// Where a secret stands in a text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Found {
+    from: usize,
+    to: usize,
+    secret: usize,
 }
 
 /// Why a secret cannot be looked for.
@@ -34,10 +45,16 @@ pub struct SecretInvalid {
     pub why: &'static str,
 }
 
+/// How often base64 or hexadecimal may lie in one another.
+const BLOCKS: u8 = 3;
+
+/// How often a text is searched again after something was taken out of it.
+const PASSES: u8 = 4;
+
 /// The values are not shown.
 impl std::fmt::Debug for Redactor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Redactor").field("patterns", &self.plain.len()).finish()
+        f.debug_struct("Redactor").field("secrets", &self.secrets.len()).finish()
     }
 }
 
@@ -51,70 +68,193 @@ impl Redactor {
             if let Some(why) = unusable(&value) {
                 return Err(SecretInvalid { name, why });
             }
-            redactor.add(&label(&name), &value);
+            redactor.secrets.push(Secret { value: value.into_bytes(), name: label(&name) });
         }
-        redactor.plain = tidied(redactor.plain);
-        redactor.quoted = tidied(redactor.quoted);
-        Ok(redactor)
-    }
-
-    fn add(&mut self, name: &str, value: &str) {
-        let pattern = |needle: String| Pattern { needle, name: name.to_owned() };
-        for form in forms(value) {
-            self.quoted.extend(escapes(&form).map(pattern));
-            self.plain.extend(escapes(&form).map(pattern));
-            self.plain.push(pattern(form));
+        redactor
+            .secrets
+            .sort_by(|a, b| b.value.len().cmp(&a.value.len()).then_with(|| a.value.cmp(&b.value)));
+        redactor.secrets.dedup_by(|a, b| a.value == b.value);
+        redactor.by_first = vec![Vec::new(); 256];
+        for (number, secret) in redactor.secrets.iter().enumerate() {
+            redactor.by_first[usize::from(secret.value[0])].push(number);
+        }
+        // What is put in the place of a secret must not hold one.
+        let shown =
+            redactor.secrets.iter().find(|secret| redactor.exposed(&mark(&secret.name)).is_some());
+        match shown {
+            Some(Secret { name, .. }) => {
+                let why = "its name, which is shown in its place, holds a secret: rename it";
+                Err(SecretInvalid { name: name.clone(), why })
+            }
+            None => Ok(redactor),
         }
     }
 
     /// Whether no secret was declared.
     pub fn is_empty(&self) -> bool {
-        self.plain.is_empty()
+        self.secrets.is_empty()
     }
 
     /// The name of a secret whose value stands in a text.
     pub fn exposed(&self, text: &str) -> Option<&str> {
-        let found = self.plain.iter().find(|pattern| text.contains(&pattern.needle));
-        found.map(|pattern| pattern.name.as_str())
+        self.named(self.in_text(text))
+    }
+
+    /// The name of a secret whose value stands in a string of a JSON text.
+    pub fn exposed_json(&self, text: &str) -> Option<&str> {
+        self.named(self.in_json(text))
     }
 
     /// A text of any kind, such as a line of a log.
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = Cow::Borrowed(text);
-        for Pattern { needle, name } in &self.plain {
-            if text.contains(needle) {
-                text = Cow::Owned(text.replace(needle, &mark(name)));
-            }
-        }
-        text
+        self.without(text, |text| self.in_text(text))
     }
 
     /// A JSON text, which stays one: only what stands inside its strings is changed.
     pub fn json<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        if !self.quoted.iter().any(|pattern| text.contains(&pattern.needle)) {
-            return Cow::Borrowed(text);
-        }
-        let mut redacted = String::with_capacity(text.len());
-        let (mut rest, mut in_string) = (text, false);
-        while let Some(first) = rest.chars().next() {
-            let found = self.quoted.iter().find(|pattern| rest.starts_with(&pattern.needle));
-            if let Some(Pattern { needle, name }) = found.filter(|_| in_string) {
-                redacted.push_str(&mark(name));
-                rest = &rest[needle.len()..];
-                continue;
-            }
-            in_string ^= first == '"';
-            // A backslash and what it escapes are one: no value begins between them.
-            let length = match (first, rest.chars().nth(1)) {
-                ('\\', Some(second)) if in_string => 1 + second.len_utf8(),
-                _ => first.len_utf8(),
-            };
-            let (unit, behind) = rest.split_at(length);
-            redacted.push_str(unit);
-            rest = behind;
-        }
-        Cow::Owned(redacted)
+        self.without(text, |text| self.in_json(text))
     }
+
+    fn named(&self, found: Vec<Found>) -> Option<&str> {
+        found.first().map(|found| self.secrets[found.secret].name.as_str())
+    }
+
+    fn without<'a>(&self, text: &'a str, find: impl Fn(&str) -> Vec<Found>) -> Cow<'a, str> {
+        let mut text = Cow::Borrowed(text);
+        for _ in 0..PASSES {
+            let found = find(&text);
+            if found.is_empty() {
+                break;
+            }
+            text = Cow::Owned(self.replaced(&text, found));
+        }
+        text
+    }
+
+    /// Names in the place of values. Values that overlap get one name.
+    fn replaced(&self, text: &str, mut found: Vec<Found>) -> String {
+        // At one place the longest first, and of equally long ones the longest secret.
+        found.sort_by_key(|found| (found.from, usize::MAX - found.to, found.secret));
+        let mut redacted = String::with_capacity(text.len());
+        let mut done = 0;
+        for Found { from, to, secret } in found {
+            let (from, to) = (text.floor_char_boundary(from), text.ceil_char_boundary(to));
+            if from >= done {
+                redacted.push_str(&text[done..from]);
+                redacted.push_str(&mark(&self.secrets[secret].name));
+            }
+            done = done.max(to);
+        }
+        redacted.push_str(&text[done..]);
+        redacted
+    }
+
+    fn in_text(&self, text: &str) -> Vec<Found> {
+        self.find(text.as_bytes(), BLOCKS)
+    }
+
+    /// What stands in the strings of a JSON text.
+    fn in_json(&self, text: &str) -> Vec<Found> {
+        let mut all = Vec::new();
+        if self.is_empty() {
+            return all;
+        }
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        while let Some(quote) = bytes[at..].iter().position(|byte| *byte == b'"') {
+            let start = at + quote + 1;
+            let mut end = start;
+            let mut is_escaped = false;
+            while let Some(byte) = bytes.get(end).filter(|byte| **byte != b'"') {
+                is_escaped |= *byte == b'\\';
+                end += if *byte == b'\\' { 2 } else { 1 };
+            }
+            let end = end.min(bytes.len());
+            if is_escaped {
+                let block = unescaped(&bytes[start..end]);
+                for found in self.find(&block.bytes, BLOCKS) {
+                    let (from, to) = block.source(found.from, found.to);
+                    all.push(Found { from: start + from, to: start + to, ..found });
+                }
+            } else {
+                let found = self.find(&bytes[start..end], BLOCKS);
+                all.extend(found.into_iter().map(|found| Found {
+                    from: start + found.from,
+                    to: start + found.to,
+                    ..found
+                }));
+            }
+            at = (end + 1).min(bytes.len());
+        }
+        all
+    }
+
+    fn find(&self, bytes: &[u8], blocks: u8) -> Vec<Found> {
+        let mut all = Vec::new();
+        if self.is_empty() || bytes.len() < limits::SECRET_BYTES_MIN {
+            return all;
+        }
+        all.extend((0..bytes.len()).filter_map(|at| self.found_at(bytes, at)));
+        if blocks > 0 {
+            block::each(bytes, limits::SECRET_BYTES_MIN, |block: Block| {
+                for found in self.find(&block.bytes, blocks - 1) {
+                    let (from, to) = block.source(found.from, found.to);
+                    all.push(Found { from, to, ..found });
+                }
+            });
+        }
+        all
+    }
+
+    /// The longest secret that begins at a place; a whole one before one that is cut.
+    fn found_at(&self, bytes: &[u8], at: usize) -> Option<Found> {
+        let first = bytes[at];
+        if spell::is_special(first) {
+            let begins = |secret: &usize| spell::may_begin(bytes, at, &self.secrets[*secret].value);
+            return self.spelled(bytes, at, (0..self.secrets.len()).filter(begins));
+        }
+        let plain = &self.by_first[usize::from(first)];
+        // Forms write a space as `+`.
+        let spaces = (first == b'+').then(|| &self.by_first[usize::from(b' ')]);
+        self.spelled(bytes, at, plain.iter().chain(spaces.into_iter().flatten()).copied())
+    }
+
+    fn spelled(
+        &self,
+        bytes: &[u8],
+        from: usize,
+        secrets: impl Iterator<Item = usize>,
+    ) -> Option<Found> {
+        let mut cut = None;
+        for secret in secrets {
+            match spell::spelled(bytes, from, &self.secrets[secret].value) {
+                Some(End::Whole(to)) => return Some(Found { from, to, secret }),
+                Some(End::Cut(to)) => cut = cut.or(Some(Found { from, to, secret })),
+                None => {}
+            }
+        }
+        cut
+    }
+}
+
+/// What a JSON string says.
+fn unescaped(string: &[u8]) -> Block {
+    let mut block = Block::default();
+    let mut at = 0;
+    while at < string.len() {
+        let Some(read) = spell::read_json(string, at) else { break };
+        let mut bytes = [0; 4];
+        let bytes = match read.sign {
+            spell::Sign::Byte(byte) | spell::Sign::Either(byte) => {
+                bytes[0] = byte;
+                &bytes[..1]
+            }
+            spell::Sign::Point(point) => point.encode_utf8(&mut bytes).as_bytes(),
+        };
+        bytes.iter().for_each(|byte| block.push(*byte, (at, read.next)));
+        at = read.next;
+    }
+    block
 }
 
 fn mark(name: &str) -> String {
@@ -137,73 +277,11 @@ fn label(name: &str) -> String {
     name.chars().map(|sign| if plain(sign) { sign } else { '_' }).collect()
 }
 
-/// How a value looks in texts.
-fn forms(value: &str) -> Vec<String> {
-    let bytes = value.as_bytes();
-    let mut forms = vec![value.to_owned()];
-    for hex in [|byte: u8| format!("{byte:02X}"), |byte: u8| format!("{byte:02x}")] {
-        let escaped = |byte: &u8| match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                char::from(*byte).to_string()
-            }
-            other => format!("%{}", hex(*other)),
-        };
-        let url: String = bytes.iter().map(escaped).collect();
-        forms.push(url.replace("%20", "+"));
-        forms.push(url);
-        forms.push(bytes.iter().map(|byte| hex(*byte)).collect());
-    }
-    for alphabet in [STANDARD, URL_SAFE] {
-        let engine = GeneralPurpose::new(&alphabet, NO_PAD);
-        forms.extend((0..3).map(|before| inside_base64(&engine, before, bytes)));
-    }
-    forms
-}
-
-/// The signs of base64 that depend on the value alone when so many bytes stand before it.
-fn inside_base64(engine: &GeneralPurpose, before: usize, bytes: &[u8]) -> String {
-    let mut all = vec![0; before];
-    all.extend_from_slice(bytes);
-    let text = engine.encode(&all);
-    let first = (before * 8).div_ceil(6);
-    let last = all.len() * 8 / 6;
-    text[first..last].to_owned()
-}
-
-/// How a form is escaped between the quotes of a JSON string, by different writers; and how that
-/// looks as JSON that is itself kept in a string, and once more.
-fn escapes(form: &str) -> impl Iterator<Item = String> {
-    let units = form.encode_utf16();
-    let ascii: String = units
-        .map(|unit| match char::from_u32(unit.into()) {
-            Some(sign) if sign.is_ascii() => escaped(&sign.to_string()),
-            Some(_) | None => format!("\\u{unit:04x}"),
-        })
-        .collect();
-    let once = escaped(form);
-    let all = [once.replace('/', "\\/"), ascii.replace('/', "\\/"), ascii, once];
-    all.into_iter().flat_map(|once| {
-        let twice = escaped(&once);
-        [escaped(&twice), twice, once]
-    })
-}
-
-fn escaped(text: &str) -> String {
-    let quoted = serde_json::to_string(text).unwrap_or_default();
-    let inside = quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"'));
-    inside.unwrap_or_default().to_owned()
-}
-
-/// Each once, the longest first.
-fn tidied(mut patterns: Vec<Pattern>) -> Vec<Pattern> {
-    patterns
-        .sort_by(|a, b| b.needle.len().cmp(&a.needle.len()).then_with(|| a.needle.cmp(&b.needle)));
-    patterns.dedup_by(|a, b| a.needle == b.needle);
-    patterns
-}
-
 #[cfg(test)]
 mod tests {
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD_NO_PAD;
+
     use super::*;
 
     const VALUE: &str = "sk_live/4\"eé 9\\z";
@@ -214,7 +292,7 @@ mod tests {
 
     #[test]
     fn inv_i23_a_secret_is_found_in_every_form_that_texts_give_it() {
-        let base64 = GeneralPurpose::new(&STANDARD, NO_PAD);
+        let base64 = STANDARD_NO_PAD;
         let url = "sk_live%2F4%22e%C3%A9%209%5Cz";
         let forms = [
             VALUE.to_owned(),

@@ -141,7 +141,7 @@ impl Veil {
             Write::Append(append) => Write::Append(self.cover_entry(append)?),
             Write::Deliver(delivery) => Write::Deliver(self.cover_delivery(delivery)?),
             Write::Blob { namespace, digest, text, run } => {
-                self.refuse_exposed(&text, "a large value")?;
+                self.refuse_exposed_json(&text, "a large value")?;
                 let text = self.seal(&namespace, Place::Blob(&digest), text)?;
                 Write::Blob { namespace, digest, text, run }
             }
@@ -178,7 +178,7 @@ impl Veil {
 
     fn cover_entry(&self, mut append: Append) -> Result<Append, StoreError> {
         // Its link is over its text: whoever made both must have redacted it before.
-        self.refuse_exposed(&append.text, "an entry of a journal")?;
+        self.refuse_exposed_json(&append.text, "an entry of a journal")?;
         let Some(namespace) = self.namespace_of(append.run) else { return Ok(append) };
         let sealed = self.seal(&namespace, Place::Entry(append.run), append.text)?;
         append.text = cipher::chained(&sealed, &append.after, &append.link);
@@ -222,7 +222,7 @@ impl Veil {
             Cow::Borrowed(_) => Ok(text),
             Cow::Owned(redacted) if readable(&redacted) => Ok(redacted),
             Cow::Owned(_) => {
-                let name = self.inner.redactor.exposed(&text).unwrap_or_default();
+                let name = self.inner.redactor.exposed_json(&text).unwrap_or_default();
                 let why = "its value is a word of Semel's own records";
                 Err(StoreError::SecretInvalid(format!("the secret {name}: {why}")))
             }
@@ -231,12 +231,12 @@ impl Veil {
 
     /// What cannot be changed must not hold a secret.
     fn refuse_exposed(&self, text: &str, what: &str) -> Result<(), StoreError> {
-        match self.inner.redactor.exposed(text) {
-            None => Ok(()),
-            Some(name) => Err(StoreError::SecretExposed(format!(
-                "{what} holds the value of the secret {name}; nothing was written"
-            ))),
-        }
+        refused(self.inner.redactor.exposed(text), what)
+    }
+
+    /// The same of a JSON text, whose strings are what counts.
+    fn refuse_exposed_json(&self, text: &str, what: &str) -> Result<(), StoreError> {
+        refused(self.inner.redactor.exposed_json(text), what)
     }
 
     /// A text as it was before it was covered. The namespace is that of its row, where it has one.
@@ -275,6 +275,14 @@ impl Veil {
         }
         Ok(())
     }
+}
+
+fn refused(secret: Option<&str>, what: &str) -> Result<(), StoreError> {
+    secret.map_or(Ok(()), |name| {
+        Err(StoreError::SecretExposed(format!(
+            "{what} holds the value of the secret {name}; nothing was written"
+        )))
+    })
 }
 
 /// What can still be read: work of others must not stand still because a tenant's key was dropped.
