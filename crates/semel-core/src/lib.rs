@@ -5,6 +5,7 @@
 
 pub mod key;
 pub mod looks;
+pub mod quiet;
 pub mod reach;
 pub mod recipes;
 

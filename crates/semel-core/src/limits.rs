@@ -79,6 +79,17 @@ pub const APPROVAL_LINK_KEPT_MS: u64 = 30 * DAY_MS;
 pub const RELEASES_MAX: usize = 200;
 /// After how long without a word from any worker a release counts as gone, in milliseconds.
 pub const RELEASE_GONE_MS: i64 = 60_000;
+/// After how long a run that could not be taken up is tried again for the first time.
+pub const SET_ASIDE_MS_MIN: u64 = 1_000;
+/// After how long at the latest: what was repaired goes on within ten minutes.
+pub const SET_ASIDE_MS_MAX: u64 = 10 * 60_000;
+/// Why a run was set aside: a sentence, in its row.
+pub const SET_ASIDE_BYTES_MAX: usize = 500;
+/// Lanes of runs that need no code that one look asks for: one for each namespace.
+pub const CODELESS_LANES_MAX: usize = 64;
+/// Rows that one look for work passes over because they cannot be read: those of a tenant whose key
+/// was dropped must not hide the others.
+pub const UNREADABLE_ROWS_MAX: usize = 4_096;
 /// Runs that pass one gate at once: they are listed in one record, rewritten with each of them.
 pub const SLOTS_MAX: u32 = 1_000;
 /// Runs that one worker advances at once: each holds its code's state in memory.

@@ -2,9 +2,11 @@
 //! twin, the cards that an engine uses, and the decisions that its role may make.
 
 use crate::access::{Permission, Role};
-use crate::key::Namespace;
+use crate::journal::{self, Entry, Event};
+use crate::key::{Action, Key, Namespace};
 use crate::record::{Answer, Effect};
-use crate::{audit, entity, gate, repeats, schedule};
+use crate::run::Run;
+use crate::{audit, derive, entity, gate, repeats, schedule};
 
 /// Whoever holds a token.
 #[derive(Clone, Debug)]
@@ -44,7 +46,12 @@ impl Reach {
 
     /// The same of a lane or a queue, which begin with the namespace of their runs.
     pub fn sees_lane(&self, lane: &str) -> bool {
-        lane.split_once('/').is_some_and(|(namespace, _)| self.sees(namespace))
+        match lane.split_once('/') {
+            // Of runs that need no code.
+            Some(("", namespace)) => self.sees(namespace),
+            Some((namespace, _)) => self.sees(namespace),
+            None => false,
+        }
     }
 
     /// Whether a kind of card is there for it at all.
@@ -83,6 +90,47 @@ impl Reach {
         (self.role.may(Permission::Operate) || !decides(stored, next))
             && (self.role.may(Permission::Approve) || !answers(stored, next))
     }
+}
+
+/// Whether a run has the id that every engine gives it, made of its workflow and key.
+pub fn is_run_id(id: &str, namespace: &str, workflow: &str, key: &str) -> bool {
+    let (Ok(namespace), Ok(key)) = (Namespace::stored(namespace), Key::parse(key)) else {
+        return false;
+    };
+    Action::new(workflow).is_ok() && derive::run_id(&namespace, workflow, &key).to_string() == id
+}
+
+/// What an engine never writes as the start of a run: the server itself takes such runs up, and one
+/// without its first entry can neither go on nor be ended. `first` is the entry that comes with it.
+pub fn check_start(run: &Run, first: Option<&Entry>) -> Result<(), &'static str> {
+    let Some(first) = first else { return Err("a run starts with its first entry") };
+    match &first.event {
+        Event::Started { workflow, .. } if *workflow == run.workflow => {}
+        _ => return Err("the first entry of a run says what was started"),
+    }
+    let is_new = run.version == 1
+        && run.cancel.is_none()
+        && run.paused.is_none()
+        && run.set_aside.is_none()
+        && run.ended.is_none()
+        && run.expired.is_none();
+    if is_new { Ok(()) } else { Err("a run that starts is neither steered nor over") }
+}
+
+/// Reads an entry of a journal, as an engine would have written it.
+pub fn read_entry(text: &str) -> Result<Entry, String> {
+    let entry = journal::decode(text)?;
+    if let Event::Planned { what, .. } = &entry.event
+        && !["child ", "entity "].iter().any(|kind| what.starts_with(kind))
+    {
+        let named = what.strip_prefix("effect ").and_then(|name| name.split_once('/'));
+        let is_named = named
+            .is_some_and(|(action, key)| Action::new(action).is_ok() && Key::parse(key).is_ok());
+        if !is_named {
+            return Err("a planned effect is named by action and key".into());
+        }
+    }
+    Ok(entry)
 }
 
 /// Whether a record can hold something that only people say. To be asked before the stored one is
@@ -169,7 +217,9 @@ mod tests {
             assert_eq!(reach.sees(namespace), seen, "{namespace}");
             assert_eq!(reach.sees_lane(&format!("{namespace}/w@1")), seen, "{namespace}");
         }
-        assert!(!reach.sees_lane("acme"));
+        assert!(!reach.sees_lane("acme") && !reach.sees_lane("") && !reach.sees_lane("/"));
+        assert!(reach.sees_lane("/acme") && reach.sees_lane("/acme~draft"));
+        assert!(!reach.sees_lane("/other") && !reach.sees_lane("/acme/w"));
         assert!(reach.sees_kind("gate") && !reach.sees_kind("token"));
         assert!(!reach.sees_kind("trigger"));
     }
@@ -209,5 +259,80 @@ mod tests {
         }
         assert!(!has_said(&plain));
         assert!(has_said(&retried) && has_said(&approved) && has_said(&further));
+    }
+
+    fn started(change: impl Fn(&mut Run)) -> Run {
+        let ask = crate::run::Start {
+            namespace: Namespace::new("acme").unwrap(),
+            workflow: Action::new("triage").unwrap(),
+            key: Key::from_text("k").unwrap(),
+            input: crate::json::Json::null(),
+            number: 7,
+            window_ms: 1,
+            deadline_ms: None,
+            release: None,
+            strict: false,
+            passes: Vec::new(),
+            parent: None,
+        };
+        let steady = crate::time::Steady { boot: 1, ms: 1 };
+        let now = crate::time::Moment { wall: Wall(1), steady, wall_is_behind: false };
+        let mut run = crate::run::start(&ask, &now);
+        change(&mut run);
+        run
+    }
+
+    fn entry(event: Event) -> Entry {
+        let at = journal::At(Wall(1), crate::time::Steady { boot: 1, ms: 1 });
+        Entry { format: journal::FORMAT, at, event }
+    }
+
+    #[test]
+    fn sec_6_a_run_starts_with_its_first_entry_and_as_nothing_else() {
+        let said = |workflow: &str| {
+            let input = journal::Value::Json(crate::json::Json::null());
+            entry(Event::Started { workflow: workflow.into(), input })
+        };
+        let new = started(|_| {});
+        let is_named = |run: &Run| is_run_id(&run.id, &run.namespace, &run.workflow, &run.key);
+        assert!(is_named(&new));
+        assert_eq!(check_start(&new, Some(&said("triage"))), Ok(()));
+        assert!(check_start(&new, None).is_err(), "no entry");
+        assert!(check_start(&new, Some(&said("other"))).is_err(), "another run's entry");
+        let taken = Event::Taken { fence: 1, worker: "w".into(), release: "r".into() };
+        assert!(check_start(&new, Some(&entry(taken))).is_err(), "no start");
+        let changes: [fn(&mut Run); 4] = [
+            |run| run.version = 2,
+            |run| {
+                let (actor, reason) = ("a".into(), "r".into());
+                run.cancel = Some(crate::run::Cancel { actor, reason, at: Wall(1), fault: None });
+            },
+            |run| run.expired = Some(Wall(1)),
+            |run| {
+                let how = crate::run::How::Done;
+                run.ended = Some(crate::run::Ended { how, at: Wall(1) });
+            },
+        ];
+        for change in changes {
+            let run = started(change);
+            assert!(check_start(&run, Some(&said("triage"))).is_err(), "{run:?}");
+        }
+        assert!(!is_named(&started(|run| run.key = "l".into())));
+        assert!(!is_named(&started(|run| run.id.push('0'))));
+    }
+
+    #[test]
+    fn sec_6_an_entry_is_one_that_an_engine_reads_back() {
+        let planned = |what: &str| {
+            let event = Event::Planned { id: "e#0".into(), what: what.into(), undo: false };
+            read_entry(&journal::encode(&entry(event)))
+        };
+        for good in ["effect mail/k", "child w/k", "entity account/7"] {
+            assert!(planned(good).is_ok(), "{good}: {:?}", planned(good));
+        }
+        for bad in ["", "mail/k", "effect mail", "effect /k", "effect a b/k"] {
+            assert!(planned(bad).is_err(), "{bad}");
+        }
+        assert!(read_entry("one").is_err());
     }
 }

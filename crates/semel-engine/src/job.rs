@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use futures_util::future::join_all;
 use semel_core::contract::Declared;
 use semel_core::effect::{self, State, Sweep};
-use semel_core::key::{Action, Namespace};
+use semel_core::key::{Action, Address, Namespace};
 use semel_core::limits;
 use semel_core::record::{Contract, Effect};
 use semel_core::retry::Retry;
@@ -33,6 +33,8 @@ enum Attended {
     Looked,
     /// A handler is here, but all of them are busy.
     NoRoom,
+    /// Too many of them are busy with effects of this namespace: others have their turn.
+    NoShare,
 }
 
 /// How far a look at due effects goes.
@@ -52,6 +54,11 @@ const SWEEP_EVERY: u64 = 60;
 const MOVE_EVERY: u64 = 10;
 /// Effects that handlers of one process attend to at once.
 const ATTENDED_MAX: usize = 64;
+/// Where handlers are of several namespaces, each has at most so many of them for each that is
+/// free.
+const SHARE: usize = 3;
+/// Pages that one look goes on behind effects whose namespace has its share.
+const PAGES_BEHIND_MAX: usize = 8;
 
 impl Engine {
     /// Registers the code for an action: due effects of it are attended to in this process.
@@ -85,21 +92,26 @@ impl Engine {
     /// Looks at due effects after the cursor, and moves it behind those that are seen to.
     async fn look_at_due(&self, cursor: &mut Option<DueCursor>, reach: Reach) -> Result<(), Error> {
         let mut place = *cursor;
-        let mut has_room = true;
+        let (mut has_room, mut all_seen, mut behind) = (true, true, 0);
         loop {
             let page = self.store().due(place, limits::SWEEP_ROWS_MAX).await?;
             self.got_on(Loop::Job);
-            let is_full = page.effects.len() == limits::SWEEP_ROWS_MAX;
             let (places, effects): (Vec<DueCursor>, Vec<Effect>) = page.effects.into_iter().unzip();
             let attended = join_all(effects.into_iter().map(|effect| self.attend(effect))).await;
             for (seen, attended) in places.into_iter().zip(attended) {
-                place = Some(seen);
                 has_room &= attended != Attended::NoRoom;
-                if has_room {
-                    *cursor = place;
+                all_seen &= attended == Attended::Looked;
+                if all_seen {
+                    *cursor = Some(seen);
                 }
             }
-            if !is_full || (!has_room && reach == Reach::Room) {
+            let Some(seen_to) = page.seen_to else { return Ok(()) };
+            place = Some(seen_to);
+            if all_seen {
+                *cursor = place;
+            }
+            behind += usize::from(!all_seen);
+            if reach == Reach::Room && (!has_room || behind > PAGES_BEHIND_MAX) {
                 return Ok(());
             }
         }
@@ -160,8 +172,14 @@ impl Engine {
         if attended.contains(&effect.address) {
             return Attended::Looked;
         }
-        if attended.len() >= ATTENDED_MAX {
+        let free = ATTENDED_MAX.saturating_sub(attended.len());
+        if free == 0 {
             return Attended::NoRoom;
+        }
+        let is_own = |address: &&Address| address.namespace == key.0;
+        let is_shared = handlers.keys().any(|(namespace, _)| *namespace != key.0);
+        if is_shared && attended.iter().filter(is_own).count() >= free * SHARE {
+            return Attended::NoShare;
         }
         attended.insert(effect.address.clone());
         let call = Call {
@@ -232,9 +250,20 @@ impl Engine {
 
     /// Removes what is past its retention, a bounded batch at a time. Returns how many rows.
     pub async fn sweep(&self) -> Result<usize, Error> {
-        let mut swept = self.sweep_runs().await? + self.sweep_callbacks().await?;
-        swept += self.sweep_repeats().await? + self.sweep_identities().await?;
-        swept += self.sweep_links().await?;
+        // What is wrong with one kind of rows is not a reason to keep the others.
+        let parts = [
+            self.sweep_effects().await,
+            self.sweep_runs().await,
+            self.sweep_callbacks().await,
+            self.sweep_repeats().await,
+            self.sweep_identities().await,
+            self.sweep_links().await,
+        ];
+        parts.into_iter().sum()
+    }
+
+    async fn sweep_effects(&self) -> Result<usize, Error> {
+        let mut swept = 0;
         loop {
             let due = self.store().sweepable(limits::SWEEP_ROWS_MAX).await?;
             self.got_on(Loop::Job);
@@ -324,7 +353,7 @@ impl Engine {
         }
         self.heard(self.turn_schedules().await.map(|_| ()));
         self.got_on(Loop::Job);
-        self.close_dead_sessions().await?;
+        self.heard(self.close_dead_sessions().await);
         let is_full_look = turns.is_multiple_of(FULL_LOOK_EVERY);
         if is_full_look {
             *cursor = None;

@@ -57,6 +57,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use semel_core::key::{Action, Address, Namespace};
+use semel_core::quiet::Quiet;
 use semel_store::postgres::Postgres;
 use semel_store::sqlite::Sqlite;
 use semel_store::{Opened, Store};
@@ -112,6 +113,8 @@ struct Inner {
     deliveries: Noted,
     /// Whoever appends to an audit chain.
     audit_turn: tokio::sync::Mutex<()>,
+    /// What was told of work that does not get on.
+    quiet: Mutex<Quiet>,
 }
 
 /// A store that is a database in which user code may have rows, too.
@@ -179,6 +182,7 @@ impl Engine {
             turns: loops::Turns::default(),
             deliveries: Noted::default(),
             audit_turn: tokio::sync::Mutex::default(),
+            quiet: Mutex::default(),
         };
         Ok(Engine { inner: Arc::new(inner), identity: None, actor: None })
     }
@@ -191,6 +195,12 @@ impl Engine {
     /// The store below.
     pub fn store(&self) -> &dyn Store {
         self.inner.store.as_ref()
+    }
+
+    /// Whether trouble of a namespace is told now; with how much of it was left out before.
+    pub(crate) fn may_tell(&self, what: &'static str, namespace: &str) -> Option<u64> {
+        let now_ms = self.store().ground().now.steady.ms;
+        lock(&self.inner.quiet).ask(what, namespace, now_ms)
     }
 
     pub(crate) fn jitter(&self) -> u32 {

@@ -23,6 +23,13 @@ pub const MODEL_REPLAYS: &str = "semel_model_replays_total";
 /// Turns of the engine's loops.
 pub const LOOP_TURNS: &str = "semel_loop_turns_total";
 
+/// Work that could not be taken up and is tried again later, by what it is.
+pub const SET_ASIDE: &str = "semel_set_aside_total";
+
+pub(crate) fn set_aside(what: &'static str) {
+    counter!(SET_ASIDE, "what" => what).increment(1);
+}
+
 /// An effect has moved on. Nothing is counted where it stays what it was.
 pub(crate) fn moved(before: State, after: State, effect: &Effect) {
     if before != after {

@@ -25,7 +25,7 @@ impl Engine {
     pub async fn forward(&self) -> Result<usize, Error> {
         let Own::Postgres(postgres) = &self.inner.own else { return Ok(0) };
         let handlers = self.forwarding();
-        let actions: Vec<_> = handlers.keys().cloned().collect();
+        let mut actions: Vec<_> = handlers.keys().cloned().collect();
         let judge =
             |row: &OutboxRow, address: &Address, stored: Option<&Effect>, ground: &Ground| {
                 judge(&handlers, row, address, stored, ground)
@@ -44,6 +44,8 @@ impl Engine {
             if !forwarded.is_full {
                 break;
             }
+            // A batch begins with the first: each has its turn to be it.
+            actions.rotate_left(1);
         }
         Ok(planned)
     }

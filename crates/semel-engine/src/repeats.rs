@@ -10,6 +10,7 @@ use semel_core::limits;
 use semel_core::repeats::{CARD, Door, Repeats, Subject};
 use semel_store::{Card, Write};
 
+use crate::call::is_passing;
 use crate::commit::Stopped;
 use crate::{Engine, Error, Inner, lock, measure};
 
@@ -74,8 +75,11 @@ impl Engine {
     pub(crate) async fn sweep_repeats(&self) -> Result<usize, Error> {
         let mut swept = 0;
         for card in self.store().due_cards(CARD, limits::SWEEP_ROWS_MAX).await? {
-            // One that cannot be read is for `semel verify` to tell; the others are swept.
-            let Ok(is_there) = self.is_still_there(&card).await else { continue };
+            // One that cannot be read is for `semel verify` to tell; it is out of the others' way.
+            let is_there = match self.is_still_there(&card).await {
+                Err(error) if is_passing(error.code()) => return Err(error),
+                found => found.unwrap_or(true),
+            };
             let write = match is_there {
                 true => {
                     let due = self.store().ground().now.wall.plus(limits::REPEATS_MS);

@@ -14,7 +14,7 @@ use semel_core::time::{Moment, Wall};
 use semel_store::{Card, CardQuery, StoreError, Write};
 
 use crate::commit::Stopped;
-use crate::{Engine, Error, Start};
+use crate::{Engine, Error, Start, measure};
 
 /// A schedule, as it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub struct SchedulePage {
 
 /// Pages of due schedules in one turn of the job: lapses are looked at in between.
 const PAGES_MAX: usize = 20;
+/// After how long a schedule that cannot be read is looked at again.
+const AGAIN_MS: u64 = 60_000;
 
 impl Engine {
     /// Puts a schedule. `false`: it is there and says the same. What is due under the content that
@@ -148,11 +150,27 @@ impl Engine {
 
     /// What is wrong with one schedule is no reason to keep others waiting.
     async fn turn_or_tell(&self, card: &Card) -> bool {
-        self.turn_schedule(card).await.unwrap_or_else(|error| {
+        let error = match self.turn_schedule(card).await {
+            Ok(moved) => return moved,
+            Err(error) => error,
+        };
+        let is_unreadable = matches!(error.code(), Code::StoreCorrupt | Code::EncryptionKeyMissing);
+        if let Some(left_out) = self.may_tell("schedule", &card.namespace) {
             let (namespace, schedule) = (&card.namespace, &card.name);
-            tracing::warn!(%namespace, %schedule, %error, "a schedule was left for the next turn");
-            false
-        })
+            tracing::warn!(
+                %namespace, %schedule, %error, left_out,
+                "the schedule did not get on; it is tried again later"
+            );
+        }
+        is_unreadable && self.postpone(card).await
+    }
+
+    /// Puts a schedule that cannot be read behind those that can. It says what it said.
+    async fn postpone(&self, card: &Card) -> bool {
+        measure::set_aside("schedule");
+        let due = Some(self.store().ground().now.wall.plus(AGAIN_MS));
+        let postponed = Card { version: card.version + 1, due, ..card.clone() };
+        self.commit(Write::Card(postponed).into()).await.is_ok()
     }
 
     /// Decides what is due on one card and starts it. `false`: there was nothing to do.

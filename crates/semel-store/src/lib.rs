@@ -14,6 +14,7 @@ mod model;
 mod opened;
 pub mod postgres;
 mod random;
+mod readable;
 #[cfg(feature = "remote")]
 pub mod remote;
 mod runs;
@@ -336,4 +337,7 @@ pub struct DuePage {
     pub effects: Vec<(DueCursor, Effect)>,
     /// When the next one after this page becomes due.
     pub next_due: Option<Steady>,
+    /// Where the next page begins, where more are due. A page may be short of rows that cannot be
+    /// read.
+    pub seen_to: Option<DueCursor>,
 }

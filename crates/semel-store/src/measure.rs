@@ -2,12 +2,19 @@
 
 use std::time::Instant;
 
-use metrics::histogram;
+use metrics::{counter, histogram};
 
 use crate::CommitError;
 
 /// From the hand-over of a batch until it is durable, and so with all waiting for others.
 pub const COMMIT_SECONDS: &str = "semel_store_commit_seconds";
+
+/// Rows that cannot be read, each time that somebody who looks for work meets one.
+pub const UNREADABLE: &str = "semel_unreadable_rows_total";
+
+pub(crate) fn unreadable(what: &'static str) {
+    counter!(UNREADABLE, "what" => what).increment(1);
+}
 
 /// Measures a commit. One that was refused or failed took its time, too.
 pub(crate) async fn commit(

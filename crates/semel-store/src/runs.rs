@@ -35,6 +35,9 @@ pub trait Runs: Send + Sync + 'static {
     /// Runs of one lane that are due now, the longest waiting first, and when the next one is.
     async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError>;
 
+    /// Lanes that have unfinished runs which need no code, in order after one, at most so many.
+    async fn codeless_lanes(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError>;
+
     /// The run with the least number of those that stand in a queue.
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError>;
 

@@ -96,7 +96,7 @@ fn after_a_reboot_every_run_with_a_time_is_due() {
     let cancelled = semel_core::run::cancel(&held, "ann", "no", &store.ground().now);
     let cancelled = cancelled.expect("an open run").expect("a first wish");
     write(&store, vec![Write::run(&cancelled, &store.ground().now)]).expect("a cancel");
-    let due = block_on(store.due_runs("", 9)).expect("due runs");
+    let due = block_on(store.due_runs(&cancelled.lane(), 9)).expect("due runs");
     assert_eq!((due.runs, due.next), (vec![cancelled], None));
 }
 

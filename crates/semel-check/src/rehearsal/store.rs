@@ -159,6 +159,10 @@ impl<P: Around> Runs for Watched<P> {
         self.store.due_runs(lane, limit).await
     }
 
+    async fn codeless_lanes(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.store.codeless_lanes(after, limit).await
+    }
+
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
         self.points.reading().await;
         self.store.next_queued(queue).await

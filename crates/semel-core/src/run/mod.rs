@@ -4,6 +4,7 @@
 //! The journal says what happened inside a run; the rules here only decide on the run as a whole.
 
 mod admission;
+mod aside;
 pub mod course;
 mod record;
 mod refusal;
@@ -12,9 +13,12 @@ mod state;
 mod steer;
 
 pub use admission::{admit, queue};
-pub use record::{Cancel, Ended, How, Lease, On, Pause, Run, Wait, decode, encode};
+pub use aside::set_aside;
+pub use record::{Cancel, Ended, How, Lease, On, Pause, Run, SetAside, Wait, decode, encode};
 pub use refusal::Refusal;
-pub use release::{lane, move_to, needs_code, release_lane, strand};
+pub use release::{
+    CODELESS_LANES, codeless_lane, is_codeless, lane, move_to, needs_code, release_lane, strand,
+};
 pub use state::State;
 pub use steer::{Delivery, Steered, cancel, deliver, fail, fail_in_order, fault_of, retry, skip};
 
@@ -80,6 +84,7 @@ pub fn start(ask: &Start, now: &Moment) -> Run {
         lease: None,
         waits: Vec::new(),
         nudged: false,
+        set_aside: None,
         paused: None,
         cancel: None,
         deadline: ask.deadline_ms.map(|ms| crate::journal::At::from(now).plus(ms)),
@@ -125,14 +130,14 @@ pub fn take(run: &Run, ask: &Take, now: &Moment) -> Result<Run, Refusal> {
 pub fn renew(run: &Run, fence: u64, lease_ms: u64, now: &Moment) -> Result<Run, Refusal> {
     let mut lease = held(run, fence)?.clone();
     lease.until = now.steady.plus(lease_ms);
-    Ok(Run { lease: Some(lease), ..next(run) })
+    Ok(Run { lease: Some(lease), set_aside: None, ..next(run) })
 }
 
 /// Nothing can go on before one of these comes: the worker lets the run go. With nothing to wait
 /// for, the run is ready for any worker.
 pub fn park(run: &Run, fence: u64, waits: Vec<Wait>) -> Result<Run, Refusal> {
     held(run, fence)?;
-    Ok(Run { lease: None, waits, ..next(run) })
+    Ok(Run { lease: None, waits, set_aside: None, ..next(run) })
 }
 
 /// Notes that another run waits for the end of this one. `None`: it is noted already.
@@ -153,14 +158,15 @@ pub fn watch(run: &Run, watcher: &str) -> Result<Option<Run>, Refusal> {
 /// The run stands still until an operator decides.
 pub fn pause(run: &Run, fence: u64, pause: Pause) -> Result<Run, Refusal> {
     held(run, fence)?;
-    Ok(Run { lease: None, waits: Vec::new(), paused: Some(pause), ..next(run) })
+    let (waits, paused) = (Vec::new(), Some(pause));
+    Ok(Run { lease: None, waits, set_aside: None, paused, ..next(run) })
 }
 
 /// The run has ended.
 pub fn finish(run: &Run, fence: u64, how: How, now: &Moment) -> Result<Run, Refusal> {
     held(run, fence)?;
     let ended = Some(Ended { how, at: now.wall });
-    Ok(Run { lease: None, waits: Vec::new(), ended, ..next(run) })
+    Ok(Run { lease: None, waits: Vec::new(), set_aside: None, ended, ..next(run) })
 }
 
 /// The holder's process is proven dead: its lease is over. `None` when it does not hold the run.
@@ -222,6 +228,9 @@ impl Run {
         if let Some(lease) = &self.lease {
             return Some(lease.until);
         }
+        if let Some(aside) = &self.set_aside {
+            return Some(aside.until.on_steady(now));
+        }
         if self.waits.is_empty() || self.nudged {
             return Some(now.steady);
         }
@@ -243,6 +252,9 @@ impl Run {
         if let Some(why) = &self.stranded {
             let release = self.release.as_deref().unwrap_or("?");
             return Some(format!("release {release}: {why}"));
+        }
+        if let Some(aside) = &self.set_aside {
+            return Some(format!("another try: {}", aside.why));
         }
         let first = self.waits.first()?;
         let more = self.waits.len() - 1;

@@ -59,6 +59,9 @@ pub struct Run {
     /// of the row would undo the touch of a delivery that nobody has seen yet.
     #[serde(default, skip_serializing_if = "is_false")]
     pub nudged: bool,
+    /// It could not be taken up: it is tried again later, and later each time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub set_aside: Option<SetAside>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<Pause>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -115,6 +118,16 @@ pub enum On {
         action: String,
         key: String,
     },
+}
+
+/// Why a run is left alone for a while, such as a journal that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetAside {
+    /// Tries that failed in a row.
+    pub tries: u32,
+    /// When the next try is due.
+    pub until: At,
+    pub why: String,
 }
 
 /// Why a run stands still until an operator decides.

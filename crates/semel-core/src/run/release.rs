@@ -32,10 +32,11 @@ pub fn strand(run: &Run, why: &str) -> Option<Run> {
 }
 
 impl Run {
-    /// Workers ask for runs by this. One that is only to be cancelled needs no code: anybody may.
+    /// Workers ask for runs by this. One that is only to be cancelled needs no code: any worker may
+    /// take it, and each namespace has a lane of its own for those.
     pub fn lane(&self) -> String {
         if self.cancel.is_some() && !self.needs_code {
-            return String::new();
+            return codeless_lane(&self.namespace);
         }
         release_lane(&self.namespace, &self.workflow, self.release.as_deref())
     }
@@ -53,4 +54,18 @@ pub fn release_lane(namespace: &str, workflow: &str, release: Option<&str>) -> S
 /// release.
 pub fn lane(namespace: &str, workflow: &str) -> String {
     format!("{namespace}/{workflow}")
+}
+
+/// All lanes of runs that need no code lie between these two, in the order of their namespaces:
+/// no namespace is empty, so no other lane begins like them.
+pub const CODELESS_LANES: (&str, &str) = ("/", "0");
+
+/// What the runs of one namespace that need no code are asked for by.
+pub fn codeless_lane(namespace: &str) -> String {
+    format!("/{namespace}")
+}
+
+/// Whether the runs of a lane need no code. All namespaces once shared the lane without a name.
+pub fn is_codeless(lane: &str) -> bool {
+    lane.is_empty() || lane.starts_with('/')
 }

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::drive::{Driver, Halt};
 use super::port::Work;
 use super::steer::{Signal, Signalled};
+use crate::call::is_passing;
 use crate::{Engine, Error};
 
 /// The kind of card that a callback is.
@@ -100,7 +101,8 @@ impl Engine {
         match self.run(&namespace, &callback.run).await {
             Ok(run) => Ok(!run.state().is_final()),
             Err(error) if error.code() == Refusal::NotFound.code() => Ok(false),
-            Err(error) => Err(error),
+            Err(error) if is_passing(error.code()) => Err(error),
+            Err(_) => Ok(true),
         }
     }
 

@@ -19,9 +19,12 @@ use tracing::Instrument;
 use super::drive::{Driver, Taken};
 use super::held::Held;
 use super::port::Body;
+use crate::call::is_passing;
 use crate::loops::Loop;
 use crate::{Engine, Error, Inner, lock, trace};
 
+/// A namespace has at most so many places for each one that is free.
+const SHARE: usize = 3;
 /// How long a process that closes waits for its counts of repeats.
 const REPEATS_PATIENCE_MS: u64 = 1_000;
 
@@ -78,6 +81,22 @@ struct State {
     is_draining: bool,
     /// How often it was looked for due runs: each look begins with another lane.
     looks: usize,
+    /// Up to which lane of runs that need no code the last look went.
+    codeless_to: String,
+}
+
+/// What a run needs of the process that takes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Need {
+    Code,
+    /// It is only to be ended.
+    Nothing,
+}
+
+impl Need {
+    fn of(run: &Run) -> Need {
+        if run::is_codeless(&run.lane()) { Need::Nothing } else { Need::Code }
+    }
 }
 
 /// A place for one run in this process. Dropped, it is free again.
@@ -85,6 +104,7 @@ pub(crate) struct Slot {
     dispatch: Arc<Dispatch>,
     id: String,
     namespace: String,
+    need: Need,
     /// None is needed to end a run that is to be cancelled.
     pub(crate) offer: Option<Arc<Offer>>,
     pub(crate) held: Arc<Held>,
@@ -101,7 +121,7 @@ impl Drop for Slot {
         // Whoever waits for a driver that ended without a word asks the store.
         self.held.leave_unsaid();
         let mut state = lock(&self.dispatch.state);
-        let was_full = state.is_full(&self.namespace);
+        let was_full = state.is_full(&self.namespace, self.need);
         state.held.remove(&self.id);
         if let Some(count) = state.by_namespace.get_mut(&self.namespace) {
             *count -= 1;
@@ -132,12 +152,18 @@ impl Dispatch {
 
     /// What may be taken: the offered releases, and whatever needs no code. Each look begins with
     /// another one, so that nobody's runs are always the last.
-    fn lanes(&self, is_held_back: impl Fn(&str, &Offer) -> bool) -> Vec<String> {
+    fn lanes(
+        &self,
+        codeless: Vec<String>,
+        is_held_back: impl Fn(&str, &Offer) -> bool,
+    ) -> Vec<String> {
         let mut state = lock(&self.state);
         if state.is_draining {
             return Vec::new();
         }
-        let mut lanes = vec![String::new()];
+        let mut lanes = codeless;
+        // Once that of all runs that need no code, whoever's they are.
+        lanes.push(String::new());
         for (lane, offers) in &state.offers {
             let offered = offers.values().filter(|offer| !is_held_back(lane, offer));
             let releases: Vec<String> =
@@ -151,6 +177,16 @@ impl Dispatch {
         let first = state.looks % lanes.len();
         lanes.rotate_left(first);
         lanes
+    }
+
+    fn codeless_to(&self) -> String {
+        lock(&self.state).codeless_to.clone()
+    }
+
+    /// The next look goes on from here; after the last lane, from the first.
+    fn set_codeless_to(&self, seen: &[String]) {
+        let last = seen.last().filter(|_| seen.len() == limits::CODELESS_LANES_MAX);
+        lock(&self.state).codeless_to = last.cloned().unwrap_or_default();
     }
 
     fn free(&self) -> usize {
@@ -181,13 +217,15 @@ impl State {
         }
     }
 
-    /// Where there are runs of several namespaces, none of them has all the places.
-    fn is_full(&self, namespace: &str) -> bool {
+    /// Where there are runs of several namespaces, none of them has all the places: each has at
+    /// most three times as many as are free, so that there are always some, however many share them.
+    /// Runs that need no code are everybody's.
+    fn is_full(&self, namespace: &str, need: Need) -> bool {
         let others = |lane: &String| !lane.starts_with(&format!("{namespace}/"));
-        let is_shared = self.offers.keys().any(others);
-        let most = if is_shared { limits::RUNS_HELD_MAX / 4 * 3 } else { limits::RUNS_HELD_MAX };
+        let is_shared = need == Need::Nothing || self.offers.keys().any(others);
+        let free = limits::RUNS_HELD_MAX.saturating_sub(self.held.len());
         let own = self.by_namespace.get(namespace).copied().unwrap_or(0);
-        own >= most || self.held.len() >= limits::RUNS_HELD_MAX
+        free == 0 || (is_shared && own >= free * SHARE)
     }
 }
 
@@ -271,10 +309,14 @@ impl Engine {
     async fn take_due(&self) -> Result<(usize, u64), Error> {
         let mut taken = 0;
         let mut next_ms = u64::MAX;
+        let dispatch = &self.inner.dispatch;
+        let after = dispatch.codeless_to();
+        let codeless = self.store().codeless_lanes(&after, limits::CODELESS_LANES_MAX).await?;
+        dispatch.set_codeless_to(&codeless);
         let is_held_back = |lane: &str, offer: &Offer| self.is_held_back(lane, offer);
-        for lane in self.inner.dispatch.lanes(is_held_back) {
+        for lane in dispatch.lanes(codeless, is_held_back) {
             // Runs that are being taken are still due in the store.
-            let free = self.inner.dispatch.free();
+            let free = dispatch.free();
             let asked = free.min(limits::SWEEP_ROWS_MAX) + self.runs_held();
             if free == 0 {
                 break;
@@ -316,16 +358,16 @@ impl Engine {
         let dispatch = &self.inner.dispatch;
         let mut state = lock(&dispatch.state);
         let offer = state.offer_for(run, self);
-        let needs_code = !run.lane().is_empty();
-        let is_missing = needs_code && (offer.is_none() || state.is_draining);
-        if is_missing || state.is_full(&run.namespace) || state.held.contains_key(&run.id) {
+        let need = Need::of(run);
+        let is_missing = need == Need::Code && (offer.is_none() || state.is_draining);
+        if is_missing || state.is_full(&run.namespace, need) || state.held.contains_key(&run.id) {
             return None;
         }
         let held = Held::new();
         let (id, namespace) = (run.id.clone(), run.namespace.clone());
         state.held.insert(id.clone(), held.clone());
         *state.by_namespace.entry(namespace.clone()).or_default() += 1;
-        Some(Slot { dispatch: dispatch.clone(), id, namespace, offer, held })
+        Some(Slot { dispatch: dispatch.clone(), id, namespace, need, offer, held })
     }
 
     /// The release of a workflow that this process offers.
@@ -353,9 +395,10 @@ async fn take_up(engine: Engine, slot: Slot, run: Run) {
         Ok(Some((taken, entries))) => drive(engine, slot, taken, entries).await,
         Ok(None) => {}
         Err(error) => {
-            tracing::warn!(run = %run.id, %error, "the run was not taken; it is tried again");
-            // The place is kept meanwhile: the run is still due, and would be taken again at once.
-            engine.store().clock().sleep_ms(limits::POLL_MS).await;
+            if is_passing(error.code()) || !engine.set_aside(&run, 0, &error).await {
+                // The place is kept meanwhile: the run is still due, and would be taken at once.
+                engine.store().clock().sleep_ms(limits::POLL_MS).await;
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 mod ending;
 mod park;
 
+use semel_core::code::Code;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::limits;
 use semel_core::record::Effect;
@@ -38,6 +39,11 @@ impl Driver {
             }
             Err(Halt::Lost) => {
                 tracing::warn!(run = %self.run.id, fence = self.fence, "the run was taken over");
+                Left::Away
+            }
+            // It cannot be read: the next one who takes it meets the same.
+            Err(Halt::Failed(error)) if is_unreadable(error.code()) => {
+                self.engine.set_aside(&self.run, self.fence, &error).await;
                 Left::Away
             }
             Err(Halt::Failed(error)) => {
@@ -162,6 +168,10 @@ impl Driver {
             }
         }
     }
+}
+
+fn is_unreadable(code: Code) -> bool {
+    matches!(code, Code::StoreCorrupt | Code::EncryptionKeyMissing)
 }
 
 pub(crate) async fn load_effect(

@@ -1,6 +1,7 @@
 //! Runs: starting them, steering them, and asking what became of them. The driver of one run is in
 //! `drive`, the loop that takes runs in `dispatch`.
 
+mod aside;
 mod callbacks;
 mod children;
 mod dispatch;

@@ -213,6 +213,10 @@ impl Runs for Flaky {
         self.below.due_runs(lane, limit).await
     }
 
+    async fn codeless_lanes(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.below.codeless_lanes(after, limit).await
+    }
+
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
         self.below.next_queued(queue).await
     }

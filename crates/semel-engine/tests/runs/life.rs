@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use semel_core::effect::Ground;
 use semel_core::key::Address;
 use semel_core::record::Effect;
-use semel_core::run::Run;
+use semel_core::run::{self, Run};
 use semel_store::memory::Memory;
 use semel_store::{
     Batch, Card, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns,
@@ -312,10 +312,15 @@ impl Runs for Life {
         self.alive().await;
         self.due_asked.fetch_add(1, Ordering::SeqCst);
         let stale = self.stale_due.lock().expect("no panic").clone();
-        match stale.filter(|_| !lane.is_empty()) {
+        match stale.filter(|_| !run::is_codeless(lane)) {
             Some(stale) => Ok(stale),
             None => self.below.due_runs(lane, limit).await,
         }
+    }
+
+    async fn codeless_lanes(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.alive().await;
+        self.below.codeless_lanes(after, limit).await
     }
 
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {

@@ -217,6 +217,10 @@ impl Runs for Process {
         self.store.due_runs(lane, limit).await
     }
 
+    async fn codeless_lanes(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        self.store.codeless_lanes(after, limit).await
+    }
+
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
         self.store.next_queued(queue).await
     }

@@ -68,6 +68,12 @@ pub const METRICS: &[Metric] = &[
     metric("semel_model_replays_total", Kind::Counter, &[],
         "Requests to models that were answered from the journal, and not paid again",
         r#""#),
+    metric("semel_set_aside_total", Kind::Counter, &["what"],
+        "Runs and schedules that could not be taken up and are tried again later",
+        r#"increase(semel_set_aside_total[10m]) > 0"#),
+    metric("semel_unreadable_rows_total", Kind::Counter, &["what"],
+        "Rows that cannot be read, each time that a look for work passes one over",
+        r#"increase(semel_unreadable_rows_total[10m]) > 0"#),
     metric("semel_store_commit_seconds", Kind::Histogram, &["store"],
         "From the hand-over of a batch until it is durable",
         r#"histogram_quantile(0.99, rate(semel_store_commit_seconds_bucket[5m])) > 0.5"#),
@@ -303,6 +309,8 @@ mod tests {
             measure::MODEL_CALLS,
             measure::MODEL_REPLAYS,
             measure::LOOP_TURNS,
+            measure::SET_ASIDE,
+            semel_store::measure::UNREADABLE,
             semel_store::measure::COMMIT_SECONDS,
         ] {
             assert!(METRICS.iter().any(|metric| metric.name == name), "{name}");

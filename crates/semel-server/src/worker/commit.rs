@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use semel_core::code::Code;
 use semel_core::journal::Link;
-use semel_core::{audit, limits, reach, record, schedule};
+use semel_core::{audit, limits, reach, record, run, schedule};
 use semel_store::remote::protocol::{ErrorShape, ResultShape, WriteShape};
-use semel_store::{Append, Batch, Card, CommitError, Row, StoreError, Write};
+use semel_store::{Append, Batch, Card, CommitError, Row, RunRow, StoreError, Write};
 
 use super::Desk;
 
@@ -25,7 +25,8 @@ impl From<StoreError> for Stop {
 }
 
 pub(super) async fn commit(desk: &Desk, text: &str) -> ResultShape {
-    let batch = match WriteShape::decode(text) {
+    let now = desk.store().ground().now;
+    let batch = match WriteShape::decode(text, &now) {
         Ok(batch) => batch,
         Err(why) => return refused(Code::RequestInvalid, why.to_string()),
     };
@@ -66,6 +67,9 @@ async fn stale(desk: &Desk, batch: &Batch) -> Result<(), CommitError> {
 /// Every name first, so that nothing is asked of the store on behalf of a stranger.
 async fn check(desk: &Desk, batch: &Batch) -> Result<(), Stop> {
     batch.writes.iter().try_for_each(|write| check_names(desk, write))?;
+    if !desk.reach.may_decide() {
+        batch.writes.iter().try_for_each(|write| check_run(batch, write))?;
+    }
     let started = batch.writes.iter().filter_map(|write| match write {
         Write::StartRun(row) => Some(row.number),
         _ => None,
@@ -178,6 +182,46 @@ async fn check_entry(desk: &Desk, card: &Card) -> Result<(), Stop> {
         Ok(false) => Err(Stop::Stale),
         Err(error) => Err(Stop::Refused(error.code(), error.detail().to_owned())),
     }
+}
+
+/// What the server itself takes up must be what an engine writes: anything else could neither go on
+/// nor be ended, and would be tried for ever.
+fn check_run(batch: &Batch, write: &Write) -> Result<(), Stop> {
+    let refused = |run: &str, why: &str| {
+        let text = format!("run {run} is not one that an engine writes: {why}");
+        Err(Stop::Refused(Code::RequestInvalid, text))
+    };
+    if let Write::StartRun(row) | Write::UpdateRun(row) = write
+        && !reach::is_run_id(&row.id, &row.namespace, &row.workflow, &row.key)
+    {
+        return refused(&row.id, "its id is not made of its workflow and key");
+    }
+    match write {
+        Write::StartRun(row) => {
+            let read = run::decode(&row.record, row.version)
+                .map_err(|why| Stop::Refused(Code::RequestInvalid, why))?;
+            let first = first_entry(batch, row).and_then(|text| reach::read_entry(text).ok());
+            reach::check_start(&read, first.as_ref()).or_else(|why| refused(&row.id, why))
+        }
+        Write::Append(append) => match reach::read_entry(&append.text) {
+            Ok(_) => Ok(()),
+            Err(why) => refused(&append.run.to_string(), &format!("entry {}: {why}", append.seq)),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The entry that a run starts with, from the same batch.
+fn first_entry<'a>(batch: &'a Batch, row: &RunRow) -> Option<&'a str> {
+    let start = Link::of_run(&row.namespace, &row.id);
+    batch.writes.iter().find_map(|write| match write {
+        Write::Append(append)
+            if append.run == row.number && append.seq == 0 && append.after == start =>
+        {
+            Some(append.text.as_str())
+        }
+        _ => None,
+    })
 }
 
 /// A chain that is broken from the start would be found by whoever verifies it, and not by whoever

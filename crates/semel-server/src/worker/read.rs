@@ -145,8 +145,8 @@ impl Desk {
         let mut after = after.map(Into::into);
         for _ in 0..DUE_PAGES_MAX {
             let page = self.store().due(after, limit).await?;
-            let is_last = page.effects.len() < limit;
-            after = page.effects.last().map(|(cursor, _)| *cursor).or(after);
+            let is_last = page.seen_to.is_none();
+            after = page.seen_to.or(after);
             seen.next_due = page.next_due;
             for (cursor, effect) in page.effects {
                 if self.reach.sees(effect.address.namespace.as_str()) && seen.effects.len() < limit
@@ -154,11 +154,12 @@ impl Desk {
                     seen.effects.push(((cursor.due_ms, cursor.row), effect));
                 }
             }
+            // A page that was filled may have left some of its rows out.
+            if seen.effects.len() == limit && limit > 0 {
+                break;
+            }
             if is_last || limit == 0 {
                 return Ok(seen);
-            }
-            if seen.effects.len() == limit {
-                break;
             }
         }
         seen.seen_to = match seen.effects.len() == limit {
@@ -284,7 +285,7 @@ impl Desk {
         limit: usize,
         wait_ms: u64,
     ) -> Answer<(Vec<RunSeen>, Option<Steady>)> {
-        // The lane without a name is of all that need no code, whoever's they are.
+        // The lane without a name was once that of all runs that need no code, whoever's they are.
         if !lane.is_empty() && !self.reach.sees_lane(lane) {
             return Ok((Vec::new(), None));
         }

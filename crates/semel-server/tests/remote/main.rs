@@ -12,3 +12,4 @@ mod refused;
 mod runs;
 mod sdk;
 mod served;
+mod tenants;

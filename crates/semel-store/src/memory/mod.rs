@@ -114,7 +114,10 @@ impl Store for Memory {
             ready.map(|(cursor, row)| read(row).map(|effect| (*cursor, effect))).collect();
         let effects = effects?;
         let next = waiting.get(effects.len()).map(|(cursor, _)| cursor.due_ms);
-        Ok(DuePage { effects, next_due: next.map(|ms| Steady { ms, ..now.steady }) })
+        let is_more = next.is_some_and(|ms| ms <= now.steady.ms);
+        let seen_to = effects.last().filter(|_| is_more).map(|(cursor, _)| *cursor);
+        let next_due = next.map(|ms| Steady { ms, ..now.steady });
+        Ok(DuePage { effects, next_due, seen_to })
     }
 
     async fn sweepable(&self, limit: usize) -> Result<Vec<Effect>, StoreError> {

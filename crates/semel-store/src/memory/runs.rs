@@ -1,8 +1,10 @@
 //! The runs of a store in memory, as every store keeps them.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use semel_core::journal::Link;
-use semel_core::run::Run;
+use semel_core::run::{self, Run};
 use semel_core::time::Steady;
 
 use super::Memory;
@@ -59,6 +61,16 @@ impl Runs for Memory {
         let runs = ready.map(|(.., row)| read(row)).collect::<Result<Vec<_>, _>>()?;
         let next = waiting.get(runs.len()).map(|(ms, ..)| Steady { ms: *ms, ..now });
         Ok(DueRuns { runs, next })
+    }
+
+    async fn codeless_lanes(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        let (first, end) = run::CODELESS_LANES;
+        let rows = self.rows();
+        let open = rows.runs.runs.rows().values().filter(|row| row.wake_at.is_some());
+        let lanes = open.map(|row| row.lane.as_str());
+        let lanes = lanes.filter(|lane| *lane > after.max(first) && *lane < end);
+        let lanes: BTreeSet<&str> = lanes.collect();
+        Ok(lanes.into_iter().take(limit).map(str::to_owned).collect())
     }
 
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {

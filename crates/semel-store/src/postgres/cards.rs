@@ -6,11 +6,11 @@ use tokio_postgres::types::Type;
 
 use super::connect::Door;
 use super::load::{self, get};
-use super::rows::{read, sql_limit};
+use super::rows::{read, sql_limit, widening};
 use super::wire::Param;
 use super::{Postgres, Shared};
 use crate::cards::{CardKey, Stretch};
-use crate::veil::unless_dropped;
+use crate::readable::readable;
 use crate::{Card, CardAudit, CardQuery, Cards, Store, StoreError};
 
 const CARD: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM semel.cards \
@@ -65,12 +65,23 @@ impl Cards for Postgres {
 
     async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {
         self.tell_time().await?;
-        let (now, limit) = (self.ground().now.wall.0, sql_limit(limit));
-        let params: [Param<'_>; 3] =
-            [(&kind, Type::TEXT), (&now, Type::INT8), (&limit, Type::INT8)];
-        let found = read(&self.door, DUE, &params).await?;
-        let read = found.iter().map(|row| unless_dropped(card(self.shared(), row)));
-        read.filter_map(Result::transpose).collect()
+        let now = self.ground().now.wall.0;
+        let mut cards = Vec::new();
+        for asked in widening(limit) {
+            let sql_limit = sql_limit(asked);
+            let params: [Param<'_>; 3] =
+                [(&kind, Type::TEXT), (&now, Type::INT8), (&sql_limit, Type::INT8)];
+            let found = read(&self.door, DUE, &params).await?;
+            cards.clear();
+            for row in &found {
+                cards.extend(readable("card", get(row, 0)?, card(self.shared(), row))?);
+            }
+            if cards.len() >= limit || found.len() < asked {
+                break;
+            }
+        }
+        cards.truncate(limit);
+        Ok(cards)
     }
 }
 

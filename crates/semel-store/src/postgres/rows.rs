@@ -2,6 +2,7 @@
 
 use semel_core::effect::State;
 use semel_core::key::Address;
+use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::time::{Steady, Wall};
 use tokio_postgres::Row as SqlRow;
@@ -11,7 +12,7 @@ use super::connect::{Door, in_time};
 use super::load::{get, unsigned};
 use super::wire::{Line, Param};
 use super::{Shared, store_error};
-use crate::veil::unless_dropped;
+use crate::readable::readable;
 use crate::{DueCursor, DuePage, Page, Query, StoreError, read_record};
 
 const NEWEST: &str = "SELECT row, generation, version, record, sum, namespace FROM semel.effects \
@@ -184,17 +185,26 @@ pub(super) async fn due(
     let sql_limit = sql_limit(limit).saturating_add(1);
     let params: [Param<'_>; 3] =
         [(&after.due_ms, Type::INT8), (&after.row, Type::INT8), (&sql_limit, Type::INT8)];
-    let mut page = DuePage { effects: Vec::new(), next_due: None };
-    for row in &read(door, DUE, &params).await? {
+    let mut page = DuePage { effects: Vec::new(), next_due: None, seen_to: None };
+    let mut last = after;
+    for (seen, row) in read(door, DUE, &params).await?.iter().enumerate() {
         let cursor = DueCursor { due_ms: get(row, 6)?, row: get(row, 0)? };
-        if page.effects.len() == limit || cursor.due_ms > now.ms {
+        if seen == limit || cursor.due_ms > now.ms {
             page.next_due = Some(Steady { ms: cursor.due_ms, ..now });
+            page.seen_to = (cursor.due_ms <= now.ms).then_some(last);
             break;
         }
-        let effect = unless_dropped(effect(&door.shared, row))?;
+        last = cursor;
+        let effect = readable("effect", get(row, 5)?, effect(&door.shared, row))?;
         page.effects.extend(effect.map(|effect| (cursor, effect)));
     }
     Ok(page)
+}
+
+/// How many rows are asked for so as to find some that can be read: first as many, and where that
+/// was not enough, once more with those that are passed over.
+pub(super) fn widening(limit: usize) -> [usize; 2] {
+    [limit, limit.saturating_add(limits::UNREADABLE_ROWS_MAX)]
 }
 
 const SWEEPABLE: &str = "\
@@ -206,11 +216,21 @@ pub(super) async fn sweepable(
     now: Wall,
     limit: usize,
 ) -> Result<Vec<Effect>, StoreError> {
-    let limit = sql_limit(limit);
-    let params: [Param<'_>; 2] = [(&now.0, Type::INT8), (&limit, Type::INT8)];
-    let found = read(door, SWEEPABLE, &params).await?;
-    let read = found.iter().map(|row| unless_dropped(effect(&door.shared, row)));
-    read.filter_map(Result::transpose).collect()
+    let mut effects = Vec::new();
+    for asked in widening(limit) {
+        let sql_limit = sql_limit(asked);
+        let params: [Param<'_>; 2] = [(&now.0, Type::INT8), (&sql_limit, Type::INT8)];
+        let found = read(door, SWEEPABLE, &params).await?;
+        effects.clear();
+        for row in &found {
+            effects.extend(readable("effect", get(row, 5)?, effect(&door.shared, row))?);
+        }
+        if effects.len() >= limit || found.len() < asked {
+            break;
+        }
+    }
+    effects.truncate(limit);
+    Ok(effects)
 }
 
 pub(super) fn sql_limit(limit: usize) -> i64 {

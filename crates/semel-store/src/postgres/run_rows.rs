@@ -5,19 +5,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use semel_core::journal::Link;
-use semel_core::run::Run;
+use semel_core::run::{CODELESS_LANES, Run};
 use semel_core::time::Steady;
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::Type;
 
 use super::connect::in_time;
 use super::load::{self, get, unsigned};
-use super::rows::{read, sql_limit};
+use super::rows::{read, sql_limit, widening};
 use super::wire::Param;
 use super::{Postgres, Shared, store_error};
+use crate::readable::readable;
 use crate::runs::read_run;
 use crate::upkeep::RawJournal;
-use crate::veil::{Place, unless_dropped};
+use crate::veil::Place;
 use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, Store, StoreError, Write};
 
 pub(super) fn run(shared: &Shared, row: &SqlRow) -> Result<Run, StoreError> {
@@ -58,6 +59,15 @@ const BLOB: &str = "SELECT text FROM semel.blobs WHERE namespace = $1 AND digest
 
 const SWEEPABLE: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
      WHERE sweep_at IS NOT NULL AND sweep_at <= $1 ORDER BY sweep_at, number LIMIT $2";
+
+/// One step in the index for each lane, however many runs it has.
+const CODELESS: &str = "WITH RECURSIVE codeless(lane) AS (\
+     (SELECT lane FROM semel.runs WHERE lane > $1 AND lane < $2 AND wake_at IS NOT NULL \
+     ORDER BY lane LIMIT 1) UNION ALL \
+     SELECT (SELECT r.lane FROM semel.runs AS r WHERE r.lane > c.lane AND r.lane < $2 \
+     AND r.wake_at IS NOT NULL ORDER BY r.lane LIMIT 1) FROM codeless AS c \
+     WHERE c.lane IS NOT NULL) \
+     SELECT lane FROM codeless WHERE lane IS NOT NULL LIMIT $3";
 
 const NEXT_QUEUED: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
      WHERE queue = $1 AND queue IS NOT NULL ORDER BY queue, number LIMIT 1";
@@ -124,6 +134,15 @@ impl Runs for Postgres {
         self.look_for_due(lane, limit).await
     }
 
+    async fn codeless_lanes(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        let (first, end) = CODELESS_LANES;
+        let (after, limit) = (after.max(first), sql_limit(limit));
+        let params: [Param<'_>; 3] =
+            [(&after, Type::TEXT), (&end, Type::TEXT), (&limit, Type::INT8)];
+        let found = read(&self.door, CODELESS, &params).await?;
+        found.iter().map(|row| get(row, 0)).collect()
+    }
+
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {
         let found = read(&self.door, NEXT_QUEUED, &[(&queue, Type::TEXT)]).await?;
         found.first().map(|row| run(self.shared(), row)).transpose()
@@ -154,11 +173,21 @@ impl Runs for Postgres {
 
     async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {
         let now = self.ground().now.wall;
-        let limit = sql_limit(limit);
-        let params: [Param<'_>; 2] = [(&now.0, Type::INT8), (&limit, Type::INT8)];
-        let found = read(&self.door, SWEEPABLE, &params).await?;
-        let read = found.iter().map(|row| unless_dropped(run(self.shared(), row)));
-        read.filter_map(Result::transpose).collect()
+        let mut runs = Vec::new();
+        for asked in widening(limit) {
+            let sql_limit = sql_limit(asked);
+            let params: [Param<'_>; 2] = [(&now.0, Type::INT8), (&sql_limit, Type::INT8)];
+            let found = read(&self.door, SWEEPABLE, &params).await?;
+            runs.clear();
+            for row in &found {
+                runs.extend(readable("run", get(row, 5)?, run(self.shared(), row))?);
+            }
+            if runs.len() >= limit || found.len() < asked {
+                break;
+            }
+        }
+        runs.truncate(limit);
+        Ok(runs)
     }
 }
 
@@ -298,33 +327,27 @@ impl Postgres {
         let now = self.ground().now.steady;
         let begun = shared.looks.begin(lane, now, shared.time.local_ms());
         let from = begun.floor_ms.unwrap_or(i64::MIN);
-        let sql_limit = sql_limit(limit).saturating_add(1);
-        let params: [Param<'_>; 5] = [
-            (&lane, Type::TEXT),
-            (&from, Type::INT8),
-            (&now.ms, Type::INT8),
-            (&shared.worker, Type::TEXT),
-            (&sql_limit, Type::INT8),
-        ];
-        let (found, earliest) = tokio::try_join!(
-            read(&self.door, DUE, &params),
-            read(&self.door, EARLIEST, &params[..2]),
-        )?;
-        let earliest = earliest.first().map(|row| get(row, 0)).transpose()?;
-        shared.looks.end(lane, now, begun, earliest, shared.time.local_ms());
         let mut due = DueRuns::default();
         let mut unshown = Vec::new();
-        for row in &found {
-            let wake_ms: i64 = get(row, 6)?;
-            if due.runs.len() == limit || wake_ms > now.ms {
-                due.next = Some(Steady { ms: wake_ms, ..now });
+        for asked in widening(limit) {
+            let sql_limit = sql_limit(asked).saturating_add(1);
+            let params: [Param<'_>; 5] = [
+                (&lane, Type::TEXT),
+                (&from, Type::INT8),
+                (&now.ms, Type::INT8),
+                (&shared.worker, Type::TEXT),
+                (&sql_limit, Type::INT8),
+            ];
+            let (found, earliest) = tokio::try_join!(
+                read(&self.door, DUE, &params),
+                read(&self.door, EARLIEST, &params[..2]),
+            )?;
+            let earliest = earliest.first().map(|row| get(row, 0)).transpose()?;
+            shared.looks.end(lane, now, begun, earliest, shared.time.local_ms());
+            (due, unshown) = self.due_of(&found, limit, now)?;
+            if due.next.is_some() || found.len() <= asked {
                 break;
             }
-            let Some(run) = unless_dropped(run(shared, row))? else { continue };
-            if get::<Option<bool>>(row, 7)? != Some(true) {
-                unshown.push(run.number);
-            }
-            due.runs.push(run);
         }
         if !unshown.is_empty() && self.writer.is_some() {
             let shown = self.show(&unshown, now).await?;
@@ -333,6 +356,30 @@ impl Postgres {
             due.runs.retain(is_ours);
         }
         Ok(due)
+    }
+
+    /// What can be read of the rows that were found, and which of it nobody was shown before.
+    fn due_of(
+        &self,
+        found: &[SqlRow],
+        limit: usize,
+        now: Steady,
+    ) -> Result<(DueRuns, Vec<i64>), StoreError> {
+        let shared = &self.door.shared;
+        let (mut due, mut unshown) = (DueRuns::default(), Vec::new());
+        for row in found {
+            let wake_ms: i64 = get(row, 6)?;
+            if due.runs.len() == limit || wake_ms > now.ms {
+                due.next = Some(Steady { ms: wake_ms, ..now });
+                break;
+            }
+            let Some(run) = readable("run", get(row, 5)?, run(shared, row))? else { continue };
+            if get::<Option<bool>>(row, 7)? != Some(true) {
+                unshown.push(run.number);
+            }
+            due.runs.push(run);
+        }
+        Ok((due, unshown))
     }
 
     async fn show(&self, numbers: &[i64], now: Steady) -> Result<HashSet<i64>, StoreError> {

@@ -150,7 +150,7 @@ impl Store for Remote {
 
     /// The server looks through everybody's and shows those that are ours, some pages at a time.
     async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {
-        let mut due = DuePage { effects: Vec::new(), next_due: None };
+        let mut due = DuePage { effects: Vec::new(), next_due: None, seen_to: None };
         let mut after = after.map(|cursor| (cursor.due_ms, cursor.row));
         loop {
             let left = limit - due.effects.len();
@@ -158,6 +158,7 @@ impl Store for Remote {
             let seen = page.effects.into_iter();
             due.effects.extend(seen.map(|(cursor, effect)| (cursor.into(), effect)));
             due.next_due = page.next_due;
+            due.seen_to = page.seen_to.map(DueCursor::from);
             match page.seen_to {
                 Some(place) if due.effects.len() < limit => after = Some(place),
                 Some(_) | None => return Ok(due),

@@ -1,7 +1,8 @@
 //! The runs of a store over HTTP, as every store keeps them.
 
 use async_trait::async_trait;
-use semel_core::run::Run;
+use semel_core::key::Namespace;
+use semel_core::run::{self, Run};
 use semel_core::time::Steady;
 
 use super::Remote;
@@ -58,6 +59,13 @@ impl Runs for Remote {
         let read = Read::DueRuns { lane: lane.into(), limit, wait_ms: 0 };
         let (runs, next): (Vec<RunSeen>, Option<Steady>) = self.read(read).await?;
         Ok(DueRuns { runs: runs.into_iter().map(Run::from).collect(), next })
+    }
+
+    /// Those that this store can see: a worker need not ask for them.
+    async fn codeless_lanes(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        let own = Namespace::stored(self.namespace()).unwrap_or_default();
+        let lanes = [own.live(), own.draft()].map(|name| run::codeless_lane(name.as_str()));
+        Ok(lanes.into_iter().filter(|lane| lane.as_str() > after).take(limit).collect())
     }
 
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {

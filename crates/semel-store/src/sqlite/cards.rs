@@ -2,13 +2,15 @@
 
 use async_trait::async_trait;
 use rusqlite::{Connection, Row as SqlRow, ToSql, params};
+use semel_core::limits;
 use semel_core::time::Wall;
 
 use super::Sqlite;
 use super::reader::ReadError;
 use super::run_rows::sql_limit;
 use crate::cards::{CardKey, Stretch};
-use crate::veil::{Veil, unless_dropped};
+use crate::readable::readable;
+use crate::veil::Veil;
 use crate::{Card, CardAudit, CardQuery, Cards, StoreError};
 
 /// The format that brought cards, the queues of runs and the mark of held effects.
@@ -138,10 +140,14 @@ fn due(
     limit: usize,
 ) -> Result<Vec<Card>, ReadError> {
     let mut statement = connection.prepare_cached(DUE)?;
-    let mut rows = statement.query(params![kind, now.0, sql_limit(limit)])?;
+    let most = sql_limit(limit.saturating_add(limits::UNREADABLE_ROWS_MAX));
+    let mut rows = statement.query(params![kind, now.0, most])?;
     let mut cards = Vec::new();
-    while let Some(row) = rows.next()? {
-        cards.extend(unless_dropped(read(row, veil).map_err(StoreError::from))?);
+    while cards.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        let namespace: String = row.get("namespace").unwrap_or_default();
+        cards.extend(readable("card", &namespace, read(row, veil).map_err(StoreError::from))?);
     }
     Ok(cards)
 }

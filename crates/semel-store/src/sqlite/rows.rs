@@ -3,13 +3,15 @@
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row as SqlRow, params};
 use semel_core::effect::State;
 use semel_core::key::Address;
+use semel_core::limits;
 use semel_core::record::Effect;
 use semel_core::time::{Moment, Steady, Wall};
 
 use super::reader::ReadError;
 use super::seals;
+use crate::readable::readable;
 use crate::upkeep::EffectColumns;
-use crate::veil::{Veil, unless_dropped};
+use crate::veil::Veil;
 use crate::{Audit, DueCursor, DuePage, Page, Query, Row, StoreError, read_record};
 
 /// A record as it lies in the file, not yet read.
@@ -243,19 +245,25 @@ pub(super) fn due(
     let mut statement = connection.prepare_cached(DUE)?;
     let limit_sql = i64::try_from(limit).unwrap_or(i64::MAX - 1) + 1;
     let mut rows = statement.query(params![after.due_ms, after.row, limit_sql])?;
-    let mut page = DuePage { effects: Vec::new(), next_due: None };
+    let mut page = DuePage { effects: Vec::new(), next_due: None, seen_to: None };
+    let (mut seen, mut last) = (0, after);
     while let Some(row) = rows.next()? {
         let cursor = DueCursor { due_ms: row.get("due_at")?, row: row.get("row")? };
-        if page.effects.len() == limit || cursor.due_ms > now.ms {
+        if seen == limit || cursor.due_ms > now.ms {
             page.next_due = Some(Steady { ms: cursor.due_ms, ..now });
+            page.seen_to = (cursor.due_ms <= now.ms).then_some(last);
             break;
         }
-        match unless_dropped(read(row, veil).map_err(StoreError::from))? {
-            Some(effect) => page.effects.push((cursor, effect)),
-            None => continue,
-        }
+        (seen, last) = (seen + 1, cursor);
+        page.effects.extend(work(row, veil)?.map(|effect| (cursor, effect)));
     }
     Ok(page)
+}
+
+/// An effect that somebody may have to see to, if it can be read.
+fn work(row: &SqlRow<'_>, veil: &Veil) -> Result<Option<Effect>, ReadError> {
+    let namespace: String = row.get("namespace").unwrap_or_default();
+    Ok(readable("effect", &namespace, read(row, veil).map_err(StoreError::from))?)
 }
 
 const SWEEPABLE: &str = "SELECT namespace, generation, version, record, sum FROM effects \
@@ -268,10 +276,13 @@ pub(super) fn sweepable(
     limit: usize,
 ) -> Result<Vec<Effect>, ReadError> {
     let mut statement = connection.prepare_cached(SWEEPABLE)?;
-    let mut rows = statement.query(params![now.0, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+    let most = limit.saturating_add(limits::UNREADABLE_ROWS_MAX);
+    let mut rows = statement.query(params![now.0, i64::try_from(most).unwrap_or(i64::MAX)])?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.extend(unless_dropped(read(row, veil).map_err(StoreError::from))?);
+    while found.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        found.extend(work(row, veil)?);
     }
     Ok(found)
 }

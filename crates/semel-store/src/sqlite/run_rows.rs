@@ -2,13 +2,15 @@
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use semel_core::journal::Link;
-use semel_core::run::Run;
+use semel_core::limits;
+use semel_core::run::{CODELESS_LANES, Run};
 use semel_core::time::{Steady, Wall};
 
 use super::reader::ReadError;
 use super::seals;
+use crate::readable::readable;
 use crate::runs::read_run;
-use crate::veil::{Veil, unless_dropped};
+use crate::veil::Veil;
 use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, StoreError};
 
 const RUN: &str = "SELECT number, namespace, version, fence, record, sum FROM runs \
@@ -161,7 +163,8 @@ pub(super) fn due(
     limit: usize,
 ) -> Result<DueRuns, ReadError> {
     let mut statement = connection.prepare_cached(DUE)?;
-    let mut rows = statement.query(params![lane, sql_limit(limit).saturating_add(1)])?;
+    let most = sql_limit(limit.saturating_add(limits::UNREADABLE_ROWS_MAX)).saturating_add(1);
+    let mut rows = statement.query(params![lane, most])?;
     let mut due = DueRuns::default();
     while let Some(row) = rows.next()? {
         let wake_ms: i64 = row.get("wake_at")?;
@@ -169,9 +172,36 @@ pub(super) fn due(
             due.next = Some(Steady { ms: wake_ms, ..now });
             break;
         }
-        due.runs.extend(unless_dropped(read(row, veil).map_err(StoreError::from))?);
+        due.runs.extend(work(row, veil)?);
     }
     Ok(due)
+}
+
+/// A run that somebody may have to see to, if it can be read.
+fn work(row: &SqlRow<'_>, veil: &Veil) -> Result<Option<Run>, ReadError> {
+    let namespace: String = row.get("namespace").unwrap_or_default();
+    Ok(readable("run", &namespace, read(row, veil).map_err(StoreError::from))?)
+}
+
+const NEXT_CODELESS: &str = "SELECT lane FROM runs INDEXED BY runs_wake \
+     WHERE lane > ?1 AND lane < ?2 AND wake_at IS NOT NULL ORDER BY lane LIMIT 1";
+
+/// One step in the index for each lane, however many runs it has.
+pub(super) fn codeless_lanes(
+    connection: &Connection,
+    after: &str,
+    limit: usize,
+) -> Result<Vec<String>, ReadError> {
+    let (first, end) = CODELESS_LANES;
+    let mut statement = connection.prepare_cached(NEXT_CODELESS)?;
+    let mut lanes: Vec<String> = Vec::new();
+    while lanes.len() < limit {
+        let before = lanes.last().map_or(after.max(first), String::as_str);
+        let next = statement.query_row(params![before, end], |row| row.get(0)).optional()?;
+        let Some(next) = next else { break };
+        lanes.push(next);
+    }
+    Ok(lanes)
 }
 
 const NEXT_QUEUED: &str = "SELECT number, namespace, version, fence, record, sum FROM runs \
@@ -250,10 +280,13 @@ pub(super) fn sweepable(
     limit: usize,
 ) -> Result<Vec<Run>, ReadError> {
     let mut statement = connection.prepare_cached(SWEEPABLE)?;
-    let mut rows = statement.query(params![now.0, sql_limit(limit)])?;
+    let most = sql_limit(limit.saturating_add(limits::UNREADABLE_ROWS_MAX));
+    let mut rows = statement.query(params![now.0, most])?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.extend(unless_dropped(read(row, veil).map_err(StoreError::from))?);
+    while found.len() < limit
+        && let Some(row) = rows.next()?
+    {
+        found.extend(work(row, veil)?);
     }
     Ok(found)
 }

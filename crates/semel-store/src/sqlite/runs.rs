@@ -6,6 +6,7 @@ use semel_core::run::Run;
 
 use super::cards::CARDS_FORMAT;
 use super::reader::ReadError;
+use super::run_rows::codeless_lanes;
 use super::{Sqlite, run_rows};
 use crate::upkeep::RawJournal;
 use crate::veil::{Place, Veil};
@@ -121,6 +122,12 @@ impl Runs for Sqlite {
     async fn due_runs(&self, lane: &str, limit: usize) -> Result<DueRuns, StoreError> {
         let (now, lane, veil) = (self.shared.now().steady, lane.to_owned(), self.veil());
         self.read_runs(move |connection| run_rows::due(connection, &veil, now, &lane, limit)).await
+    }
+
+    async fn codeless_lanes(&self, after: &str, limit: usize) -> Result<Vec<String>, StoreError> {
+        let after = after.to_owned();
+        let read = move |connection: &Connection| codeless_lanes(connection, &after, limit);
+        self.read_runs(read).await
     }
 
     async fn next_queued(&self, queue: &str) -> Result<Option<Run>, StoreError> {

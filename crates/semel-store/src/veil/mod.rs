@@ -285,15 +285,6 @@ fn refused(secret: Option<&str>, what: &str) -> Result<(), StoreError> {
     })
 }
 
-/// What can still be read: work of others must not stand still because a tenant's key was dropped.
-pub(crate) fn unless_dropped<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-    match read {
-        Ok(value) => Ok(Some(value)),
-        Err(StoreError::KeyDropped(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,7 +23,7 @@ fn ground() -> Ground {
 fn writes() -> Vec<Write> {
     let ground = ground();
     let address = address("mail", "a,%25\u{e9}");
-    let first = Row { held: true, ..Row::new(&armed(&address, "1", &ground), &ground.now) };
+    let first = Row::new(&armed(&address, "1", &ground), &ground.now);
     let settled = done(&armed(&address, "1", &ground), "{\"n\": 1.50}", &ground);
     let start = new_run("k\"\\", i64::MIN, &ground);
     let held = taken(&start, &ground);
@@ -31,7 +31,7 @@ fn writes() -> Vec<Write> {
     let mut writes = vec![
         Write::InEpoch(4),
         Write::Insert(first),
-        Write::Update(Row { alarmed: true, ..Row::new(&settled, &ground.now) }),
+        Write::Update(Row::new(&settled, &ground.now)),
         Write::Remove { address, generation: 2, version: 7 },
         Write::StartRun(RunRow::new(&start, &ground.now)),
         Write::Holds { run: 1, fence: 2, seq: 3, link: Link([0xa5; 32]) },
@@ -61,10 +61,10 @@ fn every_kind_of_write_comes_back_as_it_was_written() {
     assert_eq!(kinds.len(), 15, "one of each kind");
     for write in &writes {
         let batch = Batch::from(write.clone());
-        assert_eq!(WriteShape::decode(&WriteShape::encode(&batch)), Ok(batch));
+        assert_eq!(WriteShape::decode(&WriteShape::encode(&batch), &ground().now), Ok(batch));
     }
     let batch = Batch { writes: writes.into() };
-    assert_eq!(WriteShape::decode(&WriteShape::encode(&batch)), Ok(batch));
+    assert_eq!(WriteShape::decode(&WriteShape::encode(&batch), &ground().now), Ok(batch));
 }
 
 #[test]
@@ -86,7 +86,8 @@ fn sec_45_a_zero_byte_is_refused_wherever_it_stands() {
         Write::Append(appends(&new_run("k", 1, &ground()), &["\0"])[0].clone()),
     ];
     for write in writes {
-        let refused = WriteShape::decode(&WriteShape::encode(&Batch::from(write.clone())));
+        let refused =
+            WriteShape::decode(&WriteShape::encode(&Batch::from(write.clone())), &ground().now);
         assert_eq!(refused, Err(Malformed("a text has a zero byte".into())), "{write:?}");
     }
 }
@@ -136,7 +137,6 @@ fn the_ground_comes_back() {
 fn what_no_store_may_be_handed_is_refused() {
     let ground = ground();
     let run = new_run("k", 1, &ground);
-    let row = RunRow { wake_at: None, ..RunRow::new(&run, &ground.now) };
     let stone = Write::DropRun {
         namespace: "other".into(),
         id: run.id.clone(),
@@ -145,12 +145,12 @@ fn what_no_store_may_be_handed_is_refused() {
         row: Some(RunRow::new(&run, &ground.now)),
     };
     let huge = Write::Holds { run: 1, fence: u64::MAX, seq: 0, link: Link([0; 32]) };
-    for write in [Write::StartRun(row), stone, huge] {
+    for write in [stone, huge] {
         let text = WriteShape::encode(&write.into());
-        assert!(WriteShape::decode(&text).is_err(), "{text}");
+        assert!(WriteShape::decode(&text, &ground.now).is_err(), "{text}");
     }
     let many = vec!["{\"in_epoch\":0}"; limits::BATCH_WRITES_MAX + 1].join(",");
-    assert!(WriteShape::decode(&format!("[{many}]")).is_err());
+    assert!(WriteShape::decode(&format!("[{many}]"), &ground.now).is_err());
     for text in [
         "",
         "{}",
@@ -162,6 +162,36 @@ fn what_no_store_may_be_handed_is_refused() {
         r#"[{"remove":{"address":["a~b","c","d"],"generation":1,"version":1}}]"#,
         r#"[{"holds":{"run":1,"fence":1,"seq":1,"link":"zz"}}]"#,
     ] {
-        assert!(WriteShape::decode(text).is_err(), "{text}");
+        assert!(WriteShape::decode(text, &ground.now).is_err(), "{text}");
+    }
+}
+
+#[test]
+fn sec_6_the_columns_of_a_row_are_derived_by_whoever_reads_it() {
+    let ground = ground();
+    let long_ago = Steady { boot: ground.now.steady.boot, ms: -1 };
+    let effect = armed(&address("mail", "k"), "1", &ground);
+    let honest = Row::new(&effect, &ground.now);
+    let forged = Row {
+        state: semel_core::effect::State::Done,
+        due: Some(long_ago),
+        sweep_at: Some(Wall(0)),
+        alarmed: true,
+        held: true,
+        ..honest.clone()
+    };
+    let run = new_run("k", 1, &ground);
+    let row = RunRow::new(&run, &ground.now);
+    let late = RunRow { wake_at: Some(long_ago), ..row.clone() };
+    let touch = |at| Write::Touch { namespace: "n".into(), id: "i".into(), at };
+    for (sent, read) in [
+        (Write::Insert(forged.clone()), Write::Insert(honest.clone())),
+        (Write::Update(forged), Write::Update(honest)),
+        (Write::StartRun(late.clone()), Write::StartRun(row.clone())),
+        (Write::UpdateRun(late), Write::UpdateRun(row)),
+        (touch(long_ago), touch(ground.now.steady)),
+    ] {
+        let text = WriteShape::encode(&Batch::from(sent));
+        assert_eq!(WriteShape::decode(&text, &ground.now), Ok(Batch::from(read)));
     }
 }

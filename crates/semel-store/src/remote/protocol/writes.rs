@@ -6,7 +6,7 @@ use semel_core::effect::State;
 use semel_core::limits;
 use semel_core::record;
 use semel_core::run;
-use semel_core::time::{Steady, Wall};
+use semel_core::time::{Moment, Steady, Wall};
 use serde::{Deserialize, Serialize};
 
 use super::shapes::{AddressShape, CardShape, DeliveryShape, LinkShape};
@@ -81,7 +81,8 @@ pub enum WriteShape<'a> {
     },
 }
 
-/// An effect's row: its record, and the columns that the record alone does not tell.
+/// An effect's row: its record, and the columns as the sender derived them. Whoever reads it derives
+/// them anew: nobody is found by a time or a state that his record does not say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowShape<'a> {
     pub record: Cow<'a, str>,
@@ -94,7 +95,7 @@ pub struct RowShape<'a> {
     pub held: bool,
 }
 
-/// A run's row: its record, its version, and when it is due.
+/// A run's row: its record, its version, and when it is due, which whoever reads it derives anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRowShape<'a> {
     pub record: Cow<'a, str>,
@@ -117,20 +118,22 @@ impl<'a> From<&'a Row> for RowShape<'a> {
 }
 
 impl RowShape<'_> {
-    fn read(self) -> Result<Row, Malformed> {
+    fn read(self, now: &Moment) -> Result<Row, Malformed> {
         let malformed = |error: String| Malformed(format!("an effect cannot be read: {error}"));
         let effect = record::decode(&self.record).map_err(malformed)?;
-        let state = State::ALL.into_iter().find(|state| state.as_str() == self.state);
+        if State::parse(&self.state).is_none() {
+            return Err(Malformed(format!("`{}` is not a state", self.state)));
+        }
         Ok(Row {
             generation: effect.generation,
             version: number(effect.version)?,
-            state: state.ok_or_else(|| Malformed(format!("`{}` is no state", self.state)))?,
+            state: effect.state(now),
+            due: effect.due(now),
+            sweep_at: effect.sweep_at(),
+            alarmed: !effect.alarms.is_empty(),
+            held: effect.is_held(now),
             workflow: effect.workflow,
             created: effect.created,
-            due: self.due,
-            sweep_at: self.sweep_at,
-            alarmed: self.alarmed,
-            held: self.held,
             sum: checksum(&self.record),
             record: self.record.into_owned(),
             address: effect.address,
@@ -145,33 +148,14 @@ impl<'a> From<&'a RunRow> for RunRowShape<'a> {
 }
 
 impl RunRowShape<'_> {
-    fn read(self) -> Result<RunRow, Malformed> {
+    fn read(self, now: &Moment) -> Result<RunRow, Malformed> {
         let malformed = |error: String| Malformed(format!("a run cannot be read: {error}"));
         let run = run::decode(&self.record, number(self.version)?).map_err(malformed)?;
-        let (state, waits_on) = (run.state(), run.waits_on());
-        // The tables hold it as a law; broken there, it would fail everybody's commit.
-        if !state.is_final() && self.wake_at.is_none() && waits_on.is_none() {
-            return Err(Malformed("a run that is due at no time waits for nothing".into()));
-        }
-        Ok(RunRow {
-            number: run.number,
-            version: self.version,
-            lane: run.lane(),
-            state,
-            parked: run.is_parked(),
-            fence: number(run.fence)?,
-            created: run.created,
-            wake_at: self.wake_at,
-            waits_on,
-            queue: run.queue(),
-            sweep_at: run.sweep_at(),
-            sum: checksum(&self.record),
-            record: self.record.into_owned(),
-            namespace: run.namespace,
-            id: run.id,
-            workflow: run.workflow,
-            key: run.key,
-        })
+        number(run.fence)?;
+        let derived = RunRow::new(&run, now);
+        // The text stays as it came: a repeat of the batch is known by it.
+        let record = self.record.into_owned();
+        Ok(RunRow { sum: checksum(&record), record, ..derived })
     }
 }
 
@@ -237,19 +221,19 @@ impl<'a> From<&'a Write> for WriteShape<'a> {
 }
 
 impl WriteShape<'_> {
-    /// The write, if it is one that a store may be handed.
-    pub fn read(self) -> Result<Write, Malformed> {
+    /// The write at a moment of the store, if it is one that a store may be handed.
+    pub fn read(self, now: &Moment) -> Result<Write, Malformed> {
         Ok(match self {
             WriteShape::InEpoch(epoch) => Write::InEpoch(number(epoch)?),
-            WriteShape::Insert(row) => Write::Insert(row.read()?),
-            WriteShape::Update(row) => Write::Update(row.read()?),
+            WriteShape::Insert(row) => Write::Insert(row.read(now)?),
+            WriteShape::Update(row) => Write::Update(row.read(now)?),
             WriteShape::Remove { address, generation, version } => {
                 Write::Remove { address: address.read()?, generation, version: number(version)? }
             }
-            WriteShape::StartRun(row) => Write::StartRun(row.read()?),
-            WriteShape::UpdateRun(row) => Write::UpdateRun(row.read()?),
+            WriteShape::StartRun(row) => Write::StartRun(row.read(now)?),
+            WriteShape::UpdateRun(row) => Write::UpdateRun(row.read(now)?),
             WriteShape::DropRun { namespace, id, number: run, version, row } => {
-                read_drop((namespace, id, run), version, row)?
+                read_drop((namespace, id, run), version, row, now)?
             }
             WriteShape::Append { run, seq, after, link, text } => Write::Append(Append {
                 run,
@@ -265,7 +249,9 @@ impl WriteShape<'_> {
             WriteShape::Consume { run, identity } => {
                 Write::Consume { run, identity: identity.into_owned() }
             }
-            WriteShape::Touch { namespace, id, at } => {
+            // What is touched is due from now on.
+            WriteShape::Touch { namespace, id, at: _ } => {
+                let at = now.steady;
                 Write::Touch { namespace: namespace.into_owned(), id: id.into_owned(), at }
             }
             WriteShape::Blob { namespace, digest, text, run } => Write::Blob {
@@ -293,15 +279,17 @@ impl WriteShape<'_> {
         serde_json::to_string(&shapes).expect("writes are plain data")
     }
 
-    /// Reads a whole batch, which has at most as many writes as an engine ever makes at once.
-    pub fn decode(text: &str) -> Result<Batch, Malformed> {
+    /// Reads a whole batch at a moment of the store. It has at most as many writes as an engine ever
+    /// makes at once.
+    pub fn decode(text: &str, now: &Moment) -> Result<Batch, Malformed> {
         let malformed = |error: serde_json::Error| Malformed(format!("no batch: {error}"));
         let shapes: Vec<WriteShape<'_>> = serde_json::from_str(text).map_err(malformed)?;
         if shapes.len() > limits::BATCH_WRITES_MAX {
             let max = limits::BATCH_WRITES_MAX;
             return Err(Malformed(format!("a batch has at most {max} writes")));
         }
-        let writes = shapes.into_iter().map(WriteShape::read).collect::<Result<Vec<_>, _>>()?;
+        let writes = shapes.into_iter().map(|shape| shape.read(now));
+        let writes = writes.collect::<Result<Vec<_>, _>>()?;
         writes.iter().try_for_each(check_texts)?;
         Ok(Batch { writes: writes.into() })
     }
@@ -358,8 +346,9 @@ fn read_drop(
     (namespace, id, run): (Cow<'_, str>, Cow<'_, str>, i64),
     version: u64,
     row: Option<RunRowShape<'_>>,
+    now: &Moment,
 ) -> Result<Write, Malformed> {
-    let row = row.map(RunRowShape::read).transpose()?;
+    let row = row.map(|row| row.read(now)).transpose()?;
     let is_its = |row: &RunRow| row.namespace == namespace && row.id == id && row.number == run;
     if row.as_ref().is_some_and(|row| !is_its(row)) {
         return Err(Malformed("the tombstone is another run's".into()));
