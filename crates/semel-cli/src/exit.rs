@@ -179,6 +179,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::AlreadySent
         | Code::NotSettled
         | Code::ReceiptMismatch
+        | Code::ReceiptInvalid
         | Code::RunFinished
         | Code::RunTaken
         | Code::RunPaused
@@ -219,6 +220,8 @@ fn exit_code(code: Code) -> u8 {
         | Code::StepFailed
         | Code::ChildFailed
         | Code::Panicked
+        | Code::BodyRaised
+        | Code::NotAwaited
         | Code::NotConfigured
         | Code::Forked
         | Code::NoIntent

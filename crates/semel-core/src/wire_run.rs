@@ -92,6 +92,9 @@ pub struct PauseView {
     pub at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<&'static str>,
+    /// The exception behind it, with its trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub raised: Option<Box<Raised>>,
 }
 
 /// Who asked for the end of a run.
@@ -336,6 +339,7 @@ fn pause_view(pause: &Pause) -> PauseView {
         detail: pause.detail.clone(),
         at: rfc3339(pause.at),
         hint: Code::parse(&pause.code).map(pause_hint),
+        raised: pause.raised.clone(),
     }
 }
 

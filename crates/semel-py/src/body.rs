@@ -78,9 +78,15 @@ impl Guest {
         answers
     }
 
-    fn give_up(&mut self, error: Error) -> Poll<Result<Json, Error>> {
+    fn release(&mut self, error: Error) -> Poll<Result<Json, Error>> {
         self.state = State::Over;
-        self.engine.give_up(error);
+        self.engine.release(error);
+        Poll::Pending
+    }
+
+    fn pause(&mut self, id: Option<String>, error: Error) -> Poll<Result<Json, Error>> {
+        self.state = State::Over;
+        self.engine.pause(id, error);
         Poll::Pending
     }
 }
@@ -105,10 +111,11 @@ impl Future for Guest {
                     match ended {
                         Ok(Turn::Rests) => this.state = State::Resting,
                         Ok(Turn::Ends(outcome)) => return Poll::Ready(outcome),
-                        Ok(Turn::GivesUp(error)) => return this.give_up(error),
+                        Ok(Turn::Pauses(id, error)) => return this.pause(id, error),
+                        Ok(Turn::Gone(error)) => return this.release(error),
                         Err(_) => {
                             let text = "the event loop that ran the workflow was closed";
-                            return this.give_up(Error::new(Code::StoreUnavailable, text));
+                            return this.release(Error::new(Code::StoreUnavailable, text));
                         }
                     }
                 }

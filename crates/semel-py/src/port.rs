@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use semel::{Action, Error, Json, OnDoubt};
+use semel::{Action, Code, Error, Json, OnDoubt};
 use semel_core::limits;
 use semel_core::run::course::{check_delivery_name, check_step_name};
 use semel_core::run::input_digest;
+use semel_core::run::thrown::{Thrown, Verdict, judge};
 use semel_core::time::format_duration_ms;
 use semel_engine::{Exhausted, Pending, Port, Start, Undo, Work};
 
@@ -22,8 +23,10 @@ pub(crate) enum Turn {
     /// It waits for answers only.
     Rests,
     Ends(Result<Json, Error>),
-    /// It did what the code of a run may not do.
-    GivesUp(Error),
+    /// It cannot go on, with this command where there is one.
+    Pauses(Option<String>, Error),
+    /// It was interrupted, and runs elsewhere later.
+    Gone(Error),
 }
 
 /// The end of a run that its code has in Python.
@@ -223,14 +226,40 @@ impl RunPort {
         Ok(())
     }
 
-    /// The code has ended, with an exception.
-    fn fail(&self, code: &str, detail: String, raised: Option<Exception>) {
-        self.end_turn(Turn::Ends(Err(raised_error(code, detail, raised))));
+    /// The code has ended with an exception, or a group of them. Each has the code of the command
+    /// that it answered, or says whether its author declares it a failure.
+    fn fail(
+        &self,
+        code: Option<&str>,
+        detail: String,
+        raised: Exception,
+        causes: Vec<(bool, Option<String>)>,
+    ) {
+        let raised = convert::raised(raised);
+        let fails = causes.iter().all(|(is_declared, answered)| {
+            let answered = answered.as_deref().and_then(Code::parse).map(Thrown::Answered);
+            let thrown = if *is_declared { Some(Thrown::Declared) } else { answered };
+            judge(thrown.unwrap_or(Thrown::Undeclared)) == Verdict::Fail
+        });
+        let code = code.and_then(Code::parse).filter(|code| *code != Code::Internal);
+        self.end_turn(if fails {
+            let code = code.unwrap_or(Code::RunFailed);
+            Turn::Ends(Err(Error::new(code, detail).with_raised(raised)))
+        } else {
+            let detail = code.map_or_else(|| detail.clone(), |code| format!("{detail} ({code})"));
+            Turn::Pauses(None, Error::new(Code::BodyRaised, detail).with_raised(raised))
+        });
     }
 
-    /// The code did what it may not do: the run waits for an operator.
-    fn give_up(&self, code: &str, detail: String) {
-        self.end_turn(Turn::GivesUp(raised_error(code, detail, None)));
+    /// The code cannot go on: the run pauses, on this command where there is one.
+    fn pause(&self, code: &str, detail: String, id: Option<String>) {
+        let code = Code::parse(code).unwrap_or(Code::BodyRaised);
+        self.end_turn(Turn::Pauses(id, Error::new(code, detail)));
+    }
+
+    /// The code was interrupted: the run goes on elsewhere.
+    fn release(&self, detail: String) {
+        self.end_turn(Turn::Gone(Error::new(Code::StoreUnavailable, detail)));
     }
 
     /// The time as the run sees it, in milliseconds.
@@ -266,14 +295,5 @@ impl RunPort {
     #[getter]
     fn namespace(&self) -> &str {
         self.port.facts().namespace.as_str()
-    }
-}
-
-fn raised_error(code: &str, detail: String, raised: Option<Exception>) -> Error {
-    let code = semel::Code::parse(code).unwrap_or(semel::Code::RunFailed);
-    let error = Error::new(code, detail);
-    match raised {
-        None => error,
-        Some(exception) => error.with_raised(convert::raised(exception)),
     }
 }

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 MORE_CLEAN = {
+    "commands that are awaited later": """
+@workflow
+async def w(ctx: WorkflowContext, order_id: str):
+    first = ctx.step(create_ticket, order_id)
+    task = asyncio.create_task(ctx.sleep("1h"))
+    await asyncio.wait([task], timeout=None)
+    async with ctx.entity(order_id):
+        return await first
+""",
     "a cache that is filled where it misses": """
 import redis
 cache = redis.Redis()

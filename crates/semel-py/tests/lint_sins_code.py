@@ -56,6 +56,13 @@ import tenacity
 def make(order_id: str) -> dict:
     again = tenacity.Retrying(stop=tenacity.stop_after_attempt(3))  # bad: SML036
     return again(plain.post, "/things", json={"id": order_id}).json() or plain.post("/x").json()
+    "commands that nobody awaits": """
+@workflow
+async def w(ctx: WorkflowContext, order_id: str):
+    ctx.step(create_ticket, order_id)  # bad: SML045
+    ctx.sleep("1h")  # bad: SML045
+    forgotten = ctx.wait_for_signal("paid")  # bad: SML045
+    asyncio.create_task(ctx.step(create_ticket, order_id))  # bad: SML045
 """,
     "two writes by two helpers": """
 def note(order_id: str) -> None:

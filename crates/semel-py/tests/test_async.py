@@ -55,7 +55,7 @@ async def waits(ctx: WorkflowContext) -> Any:
     return (await ctx.wait_for_signal("go")).payload
 
 
-@workflow
+@workflow(on_error="fail")
 async def too_slow(ctx: WorkflowContext) -> None:
     raise TimeoutError("of the workflow itself")
 

@@ -17,7 +17,7 @@ BROKEN = (
 
 @workflow
 async def broken(ctx: WorkflowContext, x: int) -> str:
-    raise ValueError("the price is not there")
+    raise semel.Fail("the price is not there")
 """
 )
 ALONE = (

@@ -94,7 +94,7 @@ class Torn(Exception):
     pass
 
 
-@workflow
+@workflow(fails=Torn)
 async def torn(ctx: WorkflowContext, how: str) -> None:
     if how == "raise":
         raise Torn("page 7")

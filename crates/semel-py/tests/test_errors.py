@@ -28,7 +28,7 @@ def codes() -> set[str]:
     for path in SOURCES.rglob("*.py"):
         source = path.read_text()
         named.update(re.findall(r'code="(\w+)"', source))
-        named.update(re.findall(r'(?:give_up|port\.fail)\("(\w+)"', source))
+        named.update(re.findall(r'port\.pause\("(\w+)"', source))
     return named
 
 

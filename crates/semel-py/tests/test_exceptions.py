@@ -171,7 +171,7 @@ def test_what_cannot_be_built_again_is_a_failed_step_with_its_words(app: Semel) 
     assert "raises_stubborn" in trace
 
 
-@workflow
+@workflow(on_error="fail")
 async def raises_itself(ctx: WorkflowContext, what: str) -> None:
     if what == "stubborn":
         raise Stubborn("in the body")
@@ -186,7 +186,7 @@ async def raises_itself(ctx: WorkflowContext, what: str) -> None:
     raise Declined("in the body", 7)
 
 
-def test_what_a_body_raises_is_told(app: Semel) -> None:
+def test_req_v6_what_a_body_raises_is_told(app: Semel) -> None:
     with pytest.raises(Declined) as caught:
         app.start(raises_itself, "declined").result(timeout=20)
     assert (caught.value.reason, caught.value.status) == ("in the body", 7)

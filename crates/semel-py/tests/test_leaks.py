@@ -35,7 +35,7 @@ async def waits(ctx: WorkflowContext) -> None:
     await ctx.wait_for_signal("go")
 
 
-@workflow
+@workflow(fails=ValueError)
 async def raises(ctx: WorkflowContext, x: int) -> None:
     await ctx.step(double, x)
     raise ValueError(x)

@@ -175,7 +175,7 @@ def test_what_was_undone_says_so_with_both_receipts_to_whoever_asks_again(sqlite
 
 
 def test_undone_is_heard_by_async_callers(sqlite_url: str) -> None:
-    @workflow(name="fails")
+    @workflow(name="fails", fails=Gone)
     async def fails(ctx: WorkflowContext) -> None:
         await ctx.step(ship, "o-6", 1, "Rome", compensate_with=unship)
         raise Gone
@@ -215,7 +215,7 @@ class Shop:
 def test_methods_take_back_for_the_same_object(app: Semel) -> None:
     shop = Shop()
 
-    @workflow(name="shopping")
+    @workflow(name="shopping", fails=Gone)
     async def shopping(ctx: WorkflowContext) -> None:
         await ctx.step(shop.take, "pen")
         await ctx.step(shop.take, "ink", compensate_with=shop.untake)

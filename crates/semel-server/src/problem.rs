@@ -196,13 +196,15 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::UnstableKey
         | Code::ForeignAwait
         | Code::Panicked
+        | Code::BodyRaised
+        | Code::NotAwaited
         | Code::NoQuarantine
         | Code::TransactionUnsupported => StatusCode::CONFLICT,
         Code::Expired => StatusCode::GONE,
         Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::HeadTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
         Code::MediaUnsupported => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Code::InputChanged => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::InputChanged | Code::ReceiptInvalid => StatusCode::UNPROCESSABLE_ENTITY,
         Code::RateLimited | Code::QuotaExceeded => StatusCode::TOO_MANY_REQUESTS,
         Code::Overloaded | Code::StoreBusy | Code::StoreUnavailable | Code::StoreMissing => {
             StatusCode::SERVICE_UNAVAILABLE

@@ -125,8 +125,8 @@ impl Context {
 
     /// Waits for a signal of this name. One that came early is there at once; each is taken once.
     pub async fn wait_for_signal<T: DeserializeOwned>(&self, name: &str) -> Result<T, Error> {
-        let payload = self.wait(name, None).await?;
-        read(&payload.expect("only a timeout gives nothing"))
+        let payload = typed(&self.port, self.wait(name, None)).await?;
+        Ok(payload.expect("only a timeout gives nothing"))
     }
 
     /// Waits for a signal up to a time; `None` when none came.
@@ -135,8 +135,7 @@ impl Context {
         name: &str,
         timeout: Duration,
     ) -> Result<Option<T>, Error> {
-        let payload = self.wait(name, Some(bounded(timeout)?)).await?;
-        payload.map(|payload| read(&payload)).transpose()
+        typed(&self.port, self.wait(name, Some(bounded(timeout)?))).await
     }
 
     /// Asks a person for their word, with nothing to send. Who, when and what they said comes back;
@@ -149,6 +148,10 @@ impl Context {
     /// Waits for what a person says: it is sent as a signal of this name.
     pub fn wait_for_user<T>(&self, name: &str, prompt: &str) -> UserWait<'_, T> {
         UserWait::new(self, name, prompt)
+    }
+
+    pub(crate) fn port(&self) -> &Port {
+        &self.port
     }
 
     fn wait(&self, name: &str, timeout_ms: Option<u64>) -> Pending {
@@ -232,7 +235,29 @@ impl Context {
     }
 }
 
-pub(crate) fn read<T: DeserializeOwned>(value: &Json) -> Result<T, Error> {
+/// The answer of a command as the code wants it. One that does not fit pauses the run, whatever the
+/// code does about the error: it says nothing of what the run came to.
+pub(crate) async fn typed<T: DeserializeOwned>(
+    port: &Port,
+    command: Pending,
+) -> Result<Option<T>, Error> {
+    let id = command.id().to_owned();
+    let Some(value) = command.await? else { return Ok(None) };
+    read_on(port, id, &value).map(Some)
+}
+
+pub(crate) fn read_on<T: DeserializeOwned>(
+    port: &Port,
+    id: String,
+    value: &Json,
+) -> Result<T, Error> {
+    read(value).inspect_err(|error: &Error| {
+        let told = Error::new(error.code(), format!("{id}: {}", error.detail()));
+        port.pause(Some(id), told);
+    })
+}
+
+fn read<T: DeserializeOwned>(value: &Json) -> Result<T, Error> {
     let unfit =
         |error| Error::new(Code::ReceiptMismatch, format!("the value has another shape: {error}"));
     serde_json::from_str(value.text()).map_err(unfit)

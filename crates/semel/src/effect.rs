@@ -23,6 +23,7 @@ use semel_engine::{Call, Doer, Error, Intent, Looked, OnDoubt, Port, Sent, Undo,
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::context::typed;
 use crate::{Approval, Code, Failure, Semel, millis};
 
 type LookFn = Box<dyn Fn(Intent) -> futures::BoxFuture<Looked> + Send + Sync>;
@@ -339,8 +340,8 @@ impl<'a> Effect<'a> {
         let what = format!("effect {}", call.address);
         let undo = self.undo.transpose()?;
         let work = Work::Effect { call: Box::new(call), doer, on_doubt, undo };
-        let receipt = port.command(id, what, work).await?;
-        read_receipt(&receipt.expect("an effect has a receipt"))
+        let receipt = typed(&port, port.command(id, what, work)).await?;
+        Ok(receipt.expect("an effect has a receipt"))
     }
 }
 

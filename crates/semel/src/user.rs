@@ -8,7 +8,7 @@ use semel_core::json::Json;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
-use crate::context::read;
+use crate::context::read_on;
 use crate::{Code, Context, Error};
 
 /// A wait for a person's answer. It comes as a signal of this name; `semel runs show` shows what is
@@ -73,12 +73,13 @@ impl<'a, T> UserWait<'a, T> {
         let since = self.context.now();
         loop {
             let wait = self.context.wait_noted(&self.name, self.left(since), note.clone())?;
+            let id = wait.id().to_owned();
             let Some(payload) = wait.await? else {
                 let text = format!("nobody answered `{}` in time", self.name);
                 return Err(Error::new(Code::TimedOut, text));
             };
             if self.is_choice(&payload) {
-                return read(&payload);
+                return read_on(self.context.port(), id, &payload);
             }
         }
     }

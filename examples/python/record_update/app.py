@@ -9,7 +9,7 @@ import sys
 import httpx
 import semel.httpx
 from pydantic import BaseModel
-from semel import Semel, StepFailed, WorkflowContext, conditional, effect, function, keys, workflow
+from semel import Semel, WorkflowContext, conditional, effect, function, keys, workflow
 
 RECORDS = os.environ["RECORDS_URL"]
 LEASE = os.environ.get("LEASE")
@@ -76,7 +76,7 @@ async def deposit(ctx: WorkflowContext, wish: Deposit) -> Record:
         written = await ctx.step(write, wish, current)
         if written.ours:
             return written.record
-    raise StepFailed(f"{TRIES} others were faster")
+    raise semel.Fail(f"{TRIES} others were faster")
 
 
 def main() -> None:

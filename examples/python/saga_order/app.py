@@ -76,9 +76,9 @@ async def ship(order_id: str, to: str) -> Receipt:
     return await ask_shop("/parcels", {"order": order_id, "to": to})
 
 
-@workflow
+@workflow(fails=NotShipped)
 async def order(ctx: WorkflowContext, order_id: str, to: str) -> Receipt:
-    """Three effects. Whatever raises, what was done is taken back, the last first."""
+    """Three effects. When nobody ships, what was done is undone, the last first."""
     await ctx.step(reserve, order_id)
     await ctx.step(charge, order_id, 4200)
     parcel = await ctx.step(ship, order_id, to)

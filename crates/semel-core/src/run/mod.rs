@@ -5,15 +5,18 @@
 
 mod admission;
 mod aside;
+mod correct;
 pub mod course;
 mod record;
 mod refusal;
 mod release;
 mod state;
 mod steer;
+pub mod thrown;
 
 pub use admission::{admit, queue};
 pub use aside::set_aside;
+pub use correct::correct;
 pub use record::{Cancel, Ended, How, Lease, On, Pause, Run, SetAside, Wait, decode, encode};
 pub use refusal::Refusal;
 pub use release::{

@@ -4,6 +4,7 @@
 
 mod body;
 mod halt;
+mod panics;
 
 pub(crate) use body::is_in_body;
 pub(crate) use halt::{Halt, foreign, pause};
@@ -16,11 +17,11 @@ use std::task::{Poll, Waker};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use semel_core::entity::Entered;
-use semel_core::journal::{self, At, Entry, Event, Value};
+use semel_core::journal::{self, At, Ending, Entry, Event, Value};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::run::course::{Answer, Delivered};
-use semel_core::run::{Run, Wait};
+use semel_core::run::{self, Run, Wait};
 use semel_store::{Delivery, Inked};
 
 use super::children::Children;
@@ -107,6 +108,8 @@ pub(crate) struct Driver {
     pub(crate) waits_before: Vec<Wait>,
     /// What the body returned.
     pub(crate) outcome: Option<Result<Json, Error>>,
+    /// Why the code goes no further, though it has not returned.
+    stopped: Option<Halt>,
     /// The place of the entry that was delivered last.
     pub(crate) last: Option<Place>,
     /// Effects that were planned and have no result in the journal, with what they are.
@@ -168,6 +171,7 @@ impl Driver {
             inbox,
             waits_before: waits,
             outcome: None,
+            stopped: None,
             last: None,
             open_effects: BTreeMap::new(),
             is_cancelling: false,
@@ -188,8 +192,10 @@ impl Driver {
         if let Some(deadline) = self.run.deadline {
             self.timers.set("", deadline, Purpose::Deadline);
         }
-        let entries: Vec<(Place, Entry)> =
+        let mut entries: Vec<(Place, Entry)> =
             entries.iter().map(|inked| self.decode(inked)).collect::<Result<_, _>>()?;
+        let corrected = run::correct(entries.iter_mut().map(|(_, entry)| &mut entry.event));
+        lock(&self.desk).course.corrected = corrected;
         self.asks_code = self.must_ask_code(&entries)?;
         let count = entries.len();
         for (index, (place, entry)) in entries.into_iter().enumerate() {
@@ -198,7 +204,7 @@ impl Driver {
             }
             self.deliver(place, entry.at, entry.event).await?;
         }
-        Ok(())
+        self.check_stopped()
     }
 
     fn decode(&self, inked: &Inked) -> Result<(Place, Entry), Error> {
@@ -227,6 +233,7 @@ impl Driver {
         let at = At::from(&self.engine.store().ground().now);
         let (place, event) = self.ink.append(at, event);
         self.deliver(place, at, event).await?;
+        self.check_stopped()?;
         Ok(place)
     }
 
@@ -239,6 +246,10 @@ impl Driver {
         }
         match &event {
             Event::Cancelling { .. } => self.drop_code(),
+            // Recorded when every error of the code was a failure.
+            Event::Finished { end: Ending::Failed(_) | Ending::Cancelled(_) } => {
+                self.stopped = None;
+            }
             Event::Undoing { ids, fault } => {
                 return self.begin_undoing(ids.clone(), fault.clone()).await;
             }
@@ -255,7 +266,9 @@ impl Driver {
             desk.now = Some(desk.now.map_or(at, |before| later(before, at)));
             desk.course.deliver(place.seq, at, &event)
         };
-        match delivered.map_err(|divergence| diverged(&divergence))? {
+        // Code that stopped early has not asked for what follows: that is why, not how, it differs.
+        let differs = |divergence| self.stopped.take().unwrap_or_else(|| diverged(&divergence));
+        match delivered.map_err(differs)? {
             Delivered::Noted => Ok(()),
             Delivered::Answer { id, answer } => {
                 self.close(&id);

@@ -149,11 +149,19 @@ pub(crate) struct Desk {
     /// The code runs in a thread that is not the driver's: its silence is no rest.
     pub(crate) is_away: bool,
     /// Why the code does not go on, neither now nor in this process.
-    pub(crate) given_up: Option<Error>,
+    pub(crate) given_up: Option<GivenUp>,
     draws: u32,
     /// Which command asks the model for which request.
     asks: HashMap<String, String>,
     models: HashMap<String, Model>,
+}
+
+/// Why the code does not go on.
+pub(crate) enum GivenUp {
+    /// Its process or event loop is gone.
+    Gone(Error),
+    /// An operator or corrected code decides how the run goes on.
+    Pause(Option<String>, Error),
 }
 
 #[derive(Default)]
@@ -213,10 +221,14 @@ impl Port {
         lock(&self.desk).is_away = is_away;
     }
 
-    /// Ends the driver of this run without an outcome: the code is gone (`store_unavailable`: a
-    /// worker takes the run later), or did what it may not do (the run pauses).
-    pub fn give_up(&self, error: Error) {
-        lock(&self.desk).given_up = Some(error);
+    /// The code is gone, not at fault: another worker takes the run.
+    pub fn release(&self, error: Error) {
+        lock(&self.desk).given_up = Some(GivenUp::Gone(error));
+    }
+
+    /// The code cannot go on: the run pauses, on this command where there is one.
+    pub fn pause(&self, id: Option<String>, error: Error) {
+        lock(&self.desk).given_up.get_or_insert(GivenUp::Pause(id, error));
     }
 
     /// A number nobody could foresee before the run began, and the same in every replay.
@@ -282,6 +294,13 @@ pub struct Pending {
     id: String,
     wish: Option<(String, Work)>,
     request: Option<String>,
+}
+
+impl Pending {
+    /// The identity of the command.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
 }
 
 impl Future for Pending {

@@ -72,7 +72,7 @@ impl Future for Guest {
                     Said::Asks(pending) => this.waiting = pending,
                     Said::Ends(value) => return Poll::Ready(Ok(value)),
                     Said::GivesUp(error) => {
-                        this.port.give_up(error);
+                        this.port.release(error);
                         return Poll::Pending;
                     }
                 }

@@ -64,7 +64,7 @@ class Asks(Commands):
 
     @command
     async def _approve(self, id: str, wish: Wish) -> Approval:
-        waiter, answer = self._body.wait()
+        waiter, answer = self._body.wait(id)
         self._port.effect(waiter, id, wish, None, None)
-        approved: Approval = codec(Approval).load(await answer or "null")
+        approved: Approval = self._typed(id, codec(Approval), await answer)
         return approved

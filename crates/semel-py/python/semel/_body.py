@@ -16,7 +16,18 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from . import _current
 from ._command import is_command
-from ._errors import ForeignAwait, Raised, Receipts, SemelError, describe, from_native, text
+from ._errors import (
+    Fail,
+    ForeignAwait,
+    Raised,
+    Receipts,
+    SemelError,
+    describe,
+    each,
+    from_native,
+    text,
+)
+from ._unawaited import BodyTask, Unawaited
 
 if TYPE_CHECKING:
     from ._ledger import App
@@ -25,18 +36,8 @@ if TYPE_CHECKING:
 
 Fault = tuple[str, str, "int | None", "Raised | None", "Receipts | None"]
 Answer = tuple[int, "str | None", "Fault | None"]
-
-
-class BodyTask(asyncio.Task[Any]):
-    """A task that is hashed by its number: sets of tasks, as `asyncio.wait` returns and task groups
-    hold, are in the same order in every replay. By its address they would not be."""
-
-    def __init__(self, coro: Any, number: int, **options: Any) -> None:
-        self._number = number  # first: being made, it is put into a set
-        super().__init__(coro, **options)
-
-    def __hash__(self) -> int:
-        return self._number
+_NAMED_MAX = 10
+"""So many forgotten commands are named."""
 
 
 class BodyLoop(asyncio.AbstractEventLoop):
@@ -44,9 +45,10 @@ class BodyLoop(asyncio.AbstractEventLoop):
 
     is_semel_body = True
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], unawaited: Unawaited) -> None:
+        self._unawaited = unawaited
         self._ready: deque[asyncio.Handle] = deque()
-        self._tasks: weakref.WeakSet[asyncio.Task[Any]] = weakref.WeakSet()
+        self.tasks: weakref.WeakSet[BodyTask] = weakref.WeakSet()
         self._numbers = itertools.count(1)
         self._now = now
         self.foreign: str | None = None
@@ -70,9 +72,14 @@ class BodyLoop(asyncio.AbstractEventLoop):
                 "`asyncio.as_completed` and `asyncio.wait` begin coroutines in an order of chance, "
                 "another one in every replay: make tasks of them first, by `asyncio.create_task`"
             )
-        task = BodyTask(coro, next(self._numbers), loop=self, **options)
-        self._tasks.add(task)
+        command = self._unawaited.handed(coro)
+        task = BodyTask(coro, next(self._numbers), command, loop=self, **options)
+        self.tasks.add(task)
         return task
+
+    def do(self, coro: Any) -> None:
+        """A task of our own, which nobody awaits."""
+        cast(BodyTask, self.create_task(coro)).is_awaited = True
 
     def run_ready(self) -> None:
         """Runs everything that can run, in order."""
@@ -96,7 +103,7 @@ class BodyLoop(asyncio.AbstractEventLoop):
         outer = asyncio._get_running_loop()
         asyncio._set_running_loop(self)
         try:
-            for task in [task for task in self._tasks if not task.done()]:
+            for task in [task for task in self.tasks if not task.done()]:
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with contextlib.suppress(Exception, SystemExit, GeneratorExit):
                     cast(Any, task.get_coro()).close()
@@ -169,11 +176,15 @@ class Body:
         self.workflow = workflow
         self.port = port
         # The methods that it lacks are refused by name, see above.
-        self.loop = BodyLoop(lambda: port.now_ms() / 1000)  # type: ignore[abstract]
+        self.unawaited = Unawaited()
+        self.loop = BodyLoop(lambda: port.now_ms() / 1000, self.unawaited)  # type: ignore[abstract]
         self._waiters = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[str | None]] = {}
         self._task: asyncio.Task[Any] | None = None
         self._is_over = False
+        self._stopped: tuple[str, str, str] | None = None
+        self._answers: dict[int, tuple[BaseException, str]] = {}
+        self._later: list[Callable[[], Any]] = []
         self._ctx = WorkflowContext(self)
 
     def begin(self, input: str) -> None:
@@ -181,7 +192,10 @@ class Body:
         try:
             self._task = self._start(input)
         except SemelError as error:
-            self.port.fail("input_invalid", text(error), None)
+            if self.workflow.on_error == "fail":
+                self._fail(error)
+            else:
+                self.port.pause("input_invalid", text(error), None)
         except Exception as error:
             self._fail(error)
         else:
@@ -202,21 +216,37 @@ class Body:
         """Goes on with answers."""
         for waiter, value, error in answers:
             future = self._waiting.pop(waiter, None)
+            self.unawaited.answered(waiter)
             if future is None or future.done():
                 continue
             if error is None:
                 future.set_result(value)
             else:
-                future.set_exception(_raisable(from_native(*error)))
+                raised = _raisable(from_native(*error))
+                future.set_exception(self.answer(raised, error[0]))
         self._turn()
 
-    def wait(self) -> tuple[int, asyncio.Future[str | None]]:
-        """A place for the answer to one command."""
+    def answer(self, error: BaseException, code: str) -> BaseException:
+        """The exception, known as the answer of a command."""
+        self._answers[id(error)] = (error, code)  # kept, so that no other one has its id
+        return error
+
+    def stop(self, code: str, detail: str, id: str) -> None:
+        """Pauses the run on this command, whatever the code does until the end of its turn."""
+        self._stopped = self._stopped or (code, detail, id)
+
+    def later(self, do: Callable[[], Any]) -> None:
+        """Does this at the end of the turn, unless the code has ended by then."""
+        self._later.append(do)
+
+    def wait(self, id: str) -> tuple[int, asyncio.Future[str | None]]:
+        """A place for the answer to the command of this id."""
         if self._is_over:
             raise GeneratorExit  # in a `finally`, while the code is put away
         waiter = next(self._waiters)
         future: asyncio.Future[str | None] = asyncio.Future(loop=self.loop)
         self._waiting[waiter] = future
+        self.unawaited.opened(waiter, id, asyncio.current_task(self.loop))
         return waiter, future
 
     def drop(self) -> None:
@@ -229,12 +259,18 @@ class Body:
     def _turn(self) -> None:
         try:
             self.loop.run_ready()
+            while self._later and self._task is not None and not self._task.done():
+                self._later.pop(0)()
+                self.loop.run_ready()
         except BaseException as error:
             # Such as KeyboardInterrupt: the run goes on elsewhere.
-            self.port.give_up("store_unavailable", text(error))
+            self.port.release(text(error))
             raise
         if self.loop.foreign is not None:
-            self.port.give_up("foreign_await", self.loop.foreign)
+            self.port.pause("foreign_await", self.loop.foreign, None)
+            return
+        if self._stopped is not None:
+            self.port.pause(*self._stopped)
             return
         task = self._task
         if task is None or not task.done():
@@ -244,14 +280,27 @@ class Body:
         if failure is not None:
             self._fail(failure)
             return
+        forgotten = self.unawaited.names(task, self.loop.tasks)
+        if forgotten:
+            named = ", ".join(forgotten[:_NAMED_MAX]) + ", …" * (len(forgotten) > _NAMED_MAX)
+            self.port.pause("not_awaited", f"the body ended and never awaited: {named}", None)
+            return
         try:
             self.port.finish(self.workflow.shape.result.dump(task.result()))
         except Exception as unfit:  # whatever it is: a turn that does not end is waited for
             self._fail(unfit)
 
     def _fail(self, error: BaseException) -> None:
-        code = error.code if isinstance(error, SemelError) else "run_failed"
-        self.port.fail(code, text(error), describe(error))
+        code = error.code if isinstance(error, SemelError) else None
+        unasked = (None, None)
+        answers = [self._answers.get(id(one), unasked)[1] for one in each(error)]
+        declared = [self._is_declared(one) for one in each(error)]
+        causes = list(zip(declared, answers, strict=True))
+        self.port.fail(code, text(error), describe(error), causes)
+
+    def _is_declared(self, error: BaseException) -> bool:
+        """Whether the author says that it fails the run."""
+        return self.workflow.on_error == "fail" or isinstance(error, (Fail, *self.workflow.fails))
 
 
 def _raisable(error: BaseException) -> BaseException:

@@ -81,6 +81,6 @@ class Children(Commands):
         deadline_ms: int | None,
         result: Codec,
     ) -> Any:
-        waiter, answer = self._body.wait()
+        waiter, answer = self._body.wait(id)
         self._port.child(waiter, id, workflow, key, input, deadline_ms)
-        return result.load(await answer or "null")
+        return self._typed(id, result, await answer)

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Coroutine
 from types import CodeType
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from ._errors import SemelError, text
 
 if TYPE_CHECKING:
     from ._body import Body
+    from ._codec import Codec
     from ._native import RunPort
 
 P = ParamSpec("P")
 T = TypeVar("T")
+C = TypeVar("C", bound="Commands")
 
 _codes: set[CodeType] = set()
 
 
-def command(fn: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+def command(
+    fn: Callable[Concatenate[C, str, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[C, str, P], Coroutine[Any, Any, T]]:
     """Marks the code of one command: that has its identity since it was called, whenever it
     begins."""
     _codes.add(fn.__code__)
-    return fn
+
+    @functools.wraps(fn)
+    def make(self: C, id: str, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        made = fn(self, id, *args, **kwargs)
+        self._body.unawaited.made(made, id)
+        return made
+
+    return make
 
 
 def is_command(coro: Any) -> bool:
@@ -33,3 +47,12 @@ class Commands:
 
     _body: Body
     _port: RunPort
+
+    def _typed(self, id: str, result: Codec, answer: str | None) -> Any:
+        """The answer of a command as the code wants it. One that does not fit pauses the run,
+        whatever the code does about the exception: it says nothing of what the run came to."""
+        try:
+            return result.load(answer if answer is not None else "null")
+        except SemelError as error:
+            self._body.stop(error.code, f"{id}: {text(error)}", id)
+            raise

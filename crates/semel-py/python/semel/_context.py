@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast, ov
 from . import _current
 from ._asks import Asks
 from ._children import Children
-from ._codec import Codec
 from ._command import command
 from ._declare import Declared, Function
 from ._effect import Bound, Effect
@@ -232,27 +231,28 @@ class WorkflowContext(Waits, Children, Entities, Asks):
     async def _plain(
         self, id: str, declared: Function[..., Any], work: StepWork, request: str | None
     ) -> Any:
-        waiter, answer = self._body.wait()
+        waiter, answer = self._body.wait(id)
         exhausted = declared.exhausted or self._body.workflow.exhausted
         self._port.step(waiter, id, work, declared.again, exhausted == "fail", request)
-        return _load(declared.shape.result, await answer)
+        return self._typed(id, declared.shape.result, await answer)
 
     @command
     async def _effect(
         self, id: str, effect: Effect[..., Any], bound: Bound, undo: Undo | None
     ) -> Any:
-        waiter, answer = self._body.wait()
+        waiter, answer = self._body.wait(id)
         app, step = self._body.app, self._step
         wish = effect.wish(bound, app, step)
         undoing = None if undo is None else undo.effect.wish(undo.bound, app, step)
         receipt_as = None if undo is None else undo.receipt_as
         self._port.effect(waiter, id, wish, undoing, receipt_as)
         try:
-            return _load(effect.shape.result, await answer)
+            receipt = await answer
         except InDoubt as doubt:
             if effect.goes_on:
                 return doubt
             raise
+        return self._typed(id, effect.shape.result, receipt)
 
     async def gather(
         self, *awaitables: Awaitable[Any], return_exceptions: bool = False
@@ -260,17 +260,24 @@ class WorkflowContext(Waits, Children, Entities, Asks):
         """Waits for all, at once. The results are in the order of the awaitables."""
         return list(await asyncio.gather(*awaitables, return_exceptions=return_exceptions))
 
-    async def map(
+    def map(
         self,
         fn: Callable[[Item], Awaitable[T]] | Callable[[Item], T],
         items: Iterable[Item],
         *,
         max_concurrency: int = 10,
-    ) -> list[T]:
+    ) -> Coroutine[Any, Any, list[T]]:
         """Does one step for each item, at most so many at once. The results are in the order of the
         items."""
         if max_concurrency < 1:
             raise ValueError("max_concurrency is at least 1")
+        name = f"map {getattr(fn, '__name__', 'of a callable')}"
+        mapped = self._map(name, fn, items, max_concurrency)
+        self._body.unawaited.made(mapped, name)
+        return mapped
+
+    async def _map(self, name: str, fn: Any, items: Iterable[Any], max_concurrency: int) -> Any:
+        self._body.unawaited.began(name)
         todo = iter(enumerate(items))
         results: dict[int, Any] = {}
 
@@ -339,7 +346,3 @@ def _undeclared(fn: Any, name: str | None) -> Function[..., Any]:
         declared.instance = instance
         return declared
     return Function(fn, name)
-
-
-def _load(result: Codec, value: str | None) -> Any:
-    return result.load(value if value is not None else "null")

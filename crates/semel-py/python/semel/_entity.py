@@ -60,8 +60,15 @@ class Entering:
         trace: TracebackType | None,
     ) -> None:
         # A body that is only put away has not left: its run goes on, and still holds the entity.
-        if self._entity is not None and not isinstance(error, GeneratorExit):
+        if self._entity is None or isinstance(error, GeneratorExit):
+            return
+        if error is None:
             await self._entity.leave()
+            return
+        # Not at once: an exception may end the body and pause the run. Corrected code, which does
+        # not raise it, must find no such command on record.
+        body, entity = self._entities._body, self._entity
+        body.later(lambda: body.loop.do(entity.leave()))
 
 
 class Entities(Commands):
@@ -76,11 +83,14 @@ class Entities(Commands):
         Others wait for their turn, in the order in which they came, over restarts too. The key of
         an effect says whether it was done before; this says who may act. Awaited instead, it is
         held until `leave()` or the end of the run."""
-        return Entering(self, self._port.next_id(f"entity {name}"), name)
+        id = self._port.next_id(f"entity {name}")
+        entering = Entering(self, id, name)
+        self._body.unawaited.made(entering, id)
+        return entering
 
     @command
     async def _enter(self, id: str, name: str) -> Entity:
-        waiter, answer = self._body.wait()
+        waiter, answer = self._body.wait(id)
         self._port.enter(waiter, id, name)
         try:
             fence = await asyncio.shield(answer)
@@ -93,13 +103,13 @@ class Entities(Commands):
 
     def _leave_unused(self, id: str, name: str, answer: asyncio.Future[str | None]) -> None:
         if not answer.cancelled() and answer.exception() is None:
-            self._body.loop.create_task(self._leave(id, name))
+            self._body.loop.do(self._leave(id, name))
 
     def _leave(self, entered: str, name: str) -> Coroutine[Any, Any, None]:
         return self._left(self._port.next_id(f"leave {name}"), entered, name)
 
     @command
     async def _left(self, id: str, entered: str, name: str) -> None:
-        waiter, answer = self._body.wait()
+        waiter, answer = self._body.wait(id)
         self._port.leave(waiter, id, entered, name)
         await answer

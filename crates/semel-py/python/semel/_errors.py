@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
-from typing import Any
+from typing import Any, cast
 
 Raised = tuple[str, str, str]
 """An exception as the journal keeps it: its type, what rebuilds it, and its trace."""
@@ -73,6 +73,12 @@ class StepFailed(SemelError):
     """A step has failed for good, and its own exception could not be built again."""
 
     code = "step_failed"
+
+
+class Fail(Exception):
+    """Fails the run: `raise semel.Fail("no stock")` in the body of a workflow. What the run did is
+    undone where its effects say how. Any other exception pauses the run, unless the workflow lists
+    it in `fails`."""
 
 
 class RunFailed(SemelError):
@@ -288,6 +294,14 @@ def from_native(
     if raised is not None:
         error.trace = raised[2]
     return error
+
+
+def each(error: BaseException) -> list[BaseException]:
+    """The exception, or all those of a group."""
+    inner: Any = getattr(error, "exceptions", None)
+    if not isinstance(inner, tuple) or not inner:
+        return [error]
+    return [one for part in cast("tuple[BaseException, ...]", inner) for one in each(part)]
 
 
 def describe(error: BaseException) -> Raised:

@@ -46,7 +46,7 @@ class Waits(Commands):
 
     @command
     async def _sleep(self, id: str, ms: int) -> None:
-        waiter, answer = self._body.wait()
+        waiter, answer = self._body.wait(id)
         self._port.sleep(waiter, id, ms)
         await answer
 
@@ -96,12 +96,14 @@ class Waits(Commands):
     async def _wait(
         self, id: str, name: str, timeout_ms: int | None, note: str | None, type: Any, late: str
     ) -> Any:
-        waiter, answer = self._body.wait()
+        waiter, came = self._body.wait(id)
         self._port.wait(waiter, id, name, timeout_ms, note)
-        payload = await answer
+        payload = await came
         if payload is None:
-            raise TimedOut(late)
-        return Signal(name, json.loads(payload)) if type is None else codec(type).load(payload)
+            raise self._body.answer(TimedOut(late), TimedOut.code)
+        if type is None:
+            return Signal(name, json.loads(payload))
+        return self._typed(id, codec(type), payload)
 
     @overload
     def wait_for_user(
@@ -147,7 +149,9 @@ class Waits(Commands):
         id = self._port.command_id(f"signal {name}", None)
         if not choices:
             return self._wait(id, name, optional_ms(timeout), note, said, late)
-        return self._choose(id, name, list(choices), optional_ms(timeout), note, said, late)
+        chosen = self._choose(id, name, list(choices), optional_ms(timeout), note, said, late)
+        self._body.unawaited.made(chosen, id)
+        return chosen
 
     async def _choose(
         self,
@@ -164,7 +168,7 @@ class Waits(Commands):
         while True:
             payload = await self._wait(id, name, left, note, Any, late)
             if payload in choices:
-                return codec(type).load(json.dumps(payload))
+                return self._typed(id, codec(type), json.dumps(payload))
             if timeout_ms is not None:
                 left = max(timeout_ms - (self._port.now_ms() - since), 0)
             id = self._port.next_id(f"signal {name}")
@@ -176,7 +180,7 @@ class Waits(Commands):
 
     @command
     async def _callback(self, id: str) -> Callback:
-        waiter, answer = self._body.wait()
+        waiter, answer = self._body.wait(id)
         self._port.callback(waiter, id)
         return Callback(self, id, json.loads(await answer or "null"))
 

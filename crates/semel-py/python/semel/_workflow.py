@@ -23,6 +23,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 Pin = Literal["strict"]
 Mode = Literal["queue", "reject", "coalesce"]
+OnError = Literal["pause", "fail"]
+Fails = type[Exception] | tuple[type[Exception], ...]
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Workflow(Declared[P, R_co]):
         exhausted: Exhausted = "pause",
         concurrency: int | Concurrency | None = None,
         pin: Pin | None = None,
+        fails: Fails = (),
+        on_error: OnError = "pause",
     ) -> None:
         super().__init__(function, name)
         if not self.shape.is_async:
@@ -68,6 +72,12 @@ class Workflow(Declared[P, R_co]):
         check_name(self.name)
         check_exhausted(exhausted)
         self.exhausted = exhausted
+        # One class alone will do. Looked at now, and not when something has failed.
+        self.fails = (fails,) if isinstance(fails, type) else tuple(fails)
+        isinstance(None, self.fails)
+        if on_error not in ("pause", "fail"):
+            raise ValueError('on_error is "pause" or "fail"')
+        self.on_error = on_error
         if pin not in (None, "strict"):
             raise ValueError('pin is "strict" or left out')
         self.is_strict = pin == "strict"
@@ -171,9 +181,16 @@ def workflow(
     exhausted: Exhausted = "pause",
     concurrency: int | Concurrency | None = None,
     pin: Pin | None = None,
+    fails: Fails = (),
+    on_error: OnError = "pause",
 ) -> Callable[[Callable[P, R]], Workflow[P, R]]: ...
 def workflow(fn: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Declares a workflow: `async def f(ctx: WorkflowContext, inbound: Model) -> Result`.
+
+    An exception that leaves it pauses the run with its trace: correct the code, deploy it, and
+    `semel runs retry` continues. `raise semel.Fail(…)` fails the run and undoes what it did, as do
+    exceptions listed in `fails=(OutOfStock,)`, and all of them with `on_error="fail"`. So does what
+    a command raised for good, such as `Refused` or `ApprovalDenied`.
 
     With `exhausted="fail"` a step that has used up its retries raises in the workflow, instead of
     pausing the run for an operator. `concurrency=5` lets so many runs be under way at once;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use semel_engine::{Pending, Port, Work, callback_signal};
 use serde::de::DeserializeOwned;
 
-use super::{bounded, read};
+use super::{bounded, typed};
 use crate::Error;
 
 /// A token, and the answer that it brings.
@@ -23,8 +23,8 @@ impl Callback {
 
     /// Waits for the answer. One that came early is there at once.
     pub async fn answer<T: DeserializeOwned>(&self) -> Result<T, Error> {
-        let payload = self.wait(None).await?;
-        read(&payload.expect("only a timeout gives nothing"))
+        let payload = typed(&self.port, self.wait(None)).await?;
+        Ok(payload.expect("only a timeout gives nothing"))
     }
 
     /// Waits for the answer up to a time; `None` when none came.
@@ -32,8 +32,7 @@ impl Callback {
         &self,
         timeout: Duration,
     ) -> Result<Option<T>, Error> {
-        let payload = self.wait(Some(bounded(timeout)?)).await?;
-        payload.map(|payload| read(&payload)).transpose()
+        typed(&self.port, self.wait(Some(bounded(timeout)?))).await
     }
 
     fn wait(&self, timeout_ms: Option<u64>) -> Pending {

@@ -7,7 +7,7 @@ use semel_engine::{Port, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::read;
+use super::typed;
 use crate::{Error, Start};
 
 /// A child being declared. Awaiting it starts it and waits for its end.
@@ -46,7 +46,7 @@ impl<'a> Child<'a> {
         };
         let what = format!("child {}/{}", ask.workflow.as_str(), key.as_str());
         ask.key = Some(key);
-        let value = self.port.command(self.id, what, Work::Child(Box::new(ask))).await?;
-        read(&value.expect("a child has a result"))
+        let command = self.port.command(self.id, what, Work::Child(Box::new(ask)));
+        Ok(typed(&self.port, command).await?.expect("a child has a result"))
     }
 }

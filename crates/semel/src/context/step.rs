@@ -11,7 +11,7 @@ use semel_engine::{Exhausted, Port, StepFault, StepFn, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Context, read};
+use super::{Context, read_on};
 use crate::observe::StepNote;
 use crate::{Error, Failure};
 
@@ -84,15 +84,16 @@ impl<T: DeserializeOwned + Send + 'static> IntoFuture for Step<T> {
         Box::pin(async move {
             check_step_name(&self.name)?;
             let work = Work::Step { run: self.run, retry: self.retry, exhausted: self.exhausted };
-            let value = match self.request {
-                None => self.port.command(self.id, "step".to_owned(), work).await?,
-                Some(request) => self.port.model(self.id, request?, work).await?,
+            let command = match self.request {
+                None => self.port.command(self.id, "step".to_owned(), work),
+                Some(request) => self.port.model(self.id, request?, work),
             };
-            let value = value.expect("a step has a value");
+            let id = command.id().to_owned();
+            let value = command.await?.expect("a step has a value");
             if let Some(note) = self.note {
                 note.came_to(&self.retry, &value);
             }
-            read(&value)
+            read_on(&self.port, id, &value)
         })
     }
 }

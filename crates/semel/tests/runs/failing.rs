@@ -177,3 +177,26 @@ async fn a_doubt_that_could_be_resent_pauses_when_the_retries_are_used_up() {
     let row = semel.find("ticket", "k").await.unwrap().unwrap();
     assert_eq!((row.plan.unwrap().downstream_key, sent.get()), (key, 4));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn req_o8_a_receipt_that_does_not_fit_pauses_and_a_given_value_continues() {
+    let place = Place::new();
+    let semel = place.open().await;
+    let mail = semel.effect("mail").key(["7"]);
+    mail.call(|_| async { Ok::<_, Failure>(serde_json::Value::Null) }).await.unwrap();
+    let code = |ctx: Context, ()| async move {
+        let mail = ctx.effect("mail").key(["7"]);
+        let sent: Result<u32, _> = mail.call(|_| async { Ok::<_, Failure>(1_u32) }).await;
+        // Whatever the code does about it, the run pauses.
+        Ok(sent.unwrap_or(99))
+    };
+    semel.worker().workflow("w", code).start().unwrap();
+    let run = semel.start("w").key("k").input(&()).run().await.unwrap();
+    reaches(&run, RunState::Paused).await;
+    let pause = run.status().await.unwrap().paused.unwrap();
+    assert_eq!((pause.code.as_str(), pause.id.as_deref()), ("receipt_mismatch", Some("mail#0")));
+    run.retry("ann", "nothing has changed").await.unwrap();
+    reaches(&run, RunState::Paused).await;
+    run.skip("mail#0", &5_u32, "ann", "looked it up").await.unwrap();
+    assert_eq!(run.result::<u32>().await.unwrap(), 5);
+}

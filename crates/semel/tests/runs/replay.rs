@@ -225,7 +225,10 @@ async fn a_panic_in_the_body_pauses_and_the_mended_code_goes_on() {
     semel.worker().workflow("w", broken).start().unwrap();
     let run = semel.start("w").key("k").input(&()).run().await.unwrap();
     reaches(&run, RunState::Paused).await;
-    assert_eq!(run.status().await.unwrap().paused.unwrap().code, "panicked");
+    let pause = run.status().await.unwrap().paused.unwrap();
+    assert_eq!(pause.code, "panicked");
+    assert!(pause.detail.contains("tests/runs/replay.rs:"), "{}", pause.detail);
+    assert!(pause.detail.ends_with(": a bug"), "{}", pause.detail);
     let mended = |ctx: Context, ()| async move { ctx.step("one", || async { Ok(9_u32) }).await };
     semel.worker().workflow("w", mended).start().unwrap();
     run.retry("ann", "mended").await.unwrap();

@@ -136,6 +136,36 @@ async fn req_o4_only_what_was_done_is_taken_back_under_keys_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn req_o8_a_panic_after_a_charge_refunds_nothing_until_an_operator_ends_the_run() {
+    for verb in ["fail", "cancel"] {
+        let (place, world) = (Place::new(), World::default());
+        let semel = place.open().await;
+        let outside = world.clone();
+        let code = move |ctx: Context, ()| {
+            let world = outside.clone();
+            async move {
+                let charge = act(&ctx, &world, "charge", fine).await?;
+                assert!(charge.is_empty(), "a slip");
+                Ok(charge)
+            }
+        };
+        semel.worker().workflow("order", code).start().unwrap();
+        let run = semel.start("order").key("7").input(&()).run().await.unwrap();
+        reaches(&run, RunState::Paused).await;
+        assert_eq!(world.all(), ["charge"]);
+        let namespace = Namespace::default();
+        let engine = semel.engine();
+        match verb {
+            "fail" => engine.fail_run(&namespace, run.id(), "ann", "sold out").await.unwrap(),
+            _ => engine.cancel_run(&namespace, run.id(), "ann", "sold out").await.unwrap(),
+        };
+        let code = run.result::<String>().await.unwrap_err().code();
+        assert_eq!(code, if verb == "fail" { Code::Panicked } else { Code::Cancelled });
+        assert_eq!(world.all(), ["charge", "undo charge-1"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_undone_effect_answers_undone_with_both_receipts() {
     let (place, world) = (Place::new(), World::default());
     let semel = place.open().await;

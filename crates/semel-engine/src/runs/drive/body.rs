@@ -2,15 +2,14 @@
 
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
 use semel_core::code::Code;
 use semel_core::json::Json;
 use semel_core::limits;
 
-use super::{Driver, Halt, foreign, pause};
-use crate::runs::port::Work;
+use super::{Driver, Halt, foreign, panics, pause};
+use crate::runs::port::{GivenUp, Work};
 use crate::runs::undo::Undoable;
 use crate::{Error, lock};
 
@@ -31,8 +30,10 @@ impl Driver {
         let make = self.make.clone().ok_or_else(unknown)?;
         let port = self.port.clone();
         // Making the future runs user code, too.
-        let made = in_body(|| catch_unwind(AssertUnwindSafe(|| make(port, input))));
-        self.body = Some(made.map_err(|_| panicked())?);
+        match in_body(|| panics::catch(|| make(port, input))) {
+            Ok(body) => self.body = Some(body),
+            Err(panic) => self.stop_code(pause(None, Code::Panicked, panic)),
+        }
         self.poll_body().await
     }
 
@@ -46,16 +47,35 @@ impl Driver {
             }
         }
         let text = format!("the body did not come to rest after {} polls", limits::POLLS_MAX);
-        Err(pause(None, Code::ForeignAwait, text))
+        self.stop_code(pause(None, Code::ForeignAwait, text));
+        Ok(())
+    }
+
+    /// The code cannot go on. A journal may still say how the run went on without it.
+    fn stop_code(&mut self, why: Halt) {
+        self.body = None;
+        self.stopped = Some(why);
+    }
+
+    /// Halts the run for what stopped its code, unless the run is ended without the code.
+    pub(super) fn check_stopped(&mut self) -> Result<(), Halt> {
+        match self.stopped.take() {
+            Some(why) if !self.is_ending() && self.undoing.is_none() => Err(why),
+            _ => Ok(()),
+        }
     }
 
     fn poll_once(&mut self) -> Result<Polled, Halt> {
         let Some(body) = self.body.as_mut() else { return Ok(Polled::Rests) };
         self.alarm.take();
         let mut context = Context::from_waker(&self.waker);
-        let polled =
-            in_body(|| catch_unwind(AssertUnwindSafe(|| body.as_mut().poll(&mut context))));
-        let ready = polled.map_err(|_| panicked())?;
+        let ready = match in_body(|| panics::catch(|| body.as_mut().poll(&mut context))) {
+            Ok(ready) => ready,
+            Err(panic) => {
+                self.stop_code(pause(None, Code::Panicked, panic));
+                return Ok(Polled::Rests);
+            }
+        };
         let mut desk = lock(&self.desk);
         let asked_at = desk.now.expect("a body runs after its run was started");
         let issued: Vec<(String, Work)> = desk.issued.drain(..).collect();
@@ -74,8 +94,13 @@ impl Driver {
         let (is_away, open_count) = (desk.is_away, desk.course.open_count());
         // What the body still waits for looks at the desk when it is dropped.
         drop(desk);
-        if let Some(error) = given_up {
-            return Err(halt(&error));
+        match given_up {
+            Some(GivenUp::Gone(error)) => return Err(Halt::Failed(error)),
+            Some(GivenUp::Pause(id, error)) => {
+                self.stop_code(Halt::Pause { id, fault: (&error).into() });
+                return Ok(Polled::Rests);
+            }
+            None => {}
         }
         if let Poll::Ready(outcome) = ready {
             self.body = None;
@@ -89,7 +114,7 @@ impl Driver {
             return Ok(Polled::Again);
         }
         if open_count == 0 {
-            return Err(foreign());
+            self.stop_code(foreign());
         }
         Ok(Polled::Rests)
     }
@@ -124,17 +149,4 @@ pub(crate) fn is_in_body() -> bool {
 
 thread_local! {
     static IN_BODY: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Code that runs elsewhere gave up: for a reason of its own the run waits for an operator; when
-/// it is only gone, another worker goes on.
-fn halt(error: &Error) -> Halt {
-    match error.code() {
-        Code::StoreUnavailable => Halt::Failed(error.clone()),
-        code => pause(None, code, error.detail()),
-    }
-}
-
-fn panicked() -> Halt {
-    pause(None, Code::Panicked, "the body of the workflow panicked")
 }

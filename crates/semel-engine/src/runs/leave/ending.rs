@@ -117,7 +117,8 @@ impl Driver {
     pub(super) async fn pause(&mut self, id: Option<String>, fault: Fault) -> Result<Left, Halt> {
         let fence = self.fence;
         let Fault { code, detail, raised, .. } = fault.clone();
-        tracing::warn!(run = %self.run.id, %code, "paused");
+        let exception = raised.as_ref().map(|raised| raised.kind.as_str());
+        tracing::warn!(run = %self.run.id, %code, exception, "paused");
         let at = self.engine.store().ground().now.wall;
         let paused = Pause { id: id.clone(), code, detail, raised, at };
         self.leave(Some(Event::Paused { id, fault }), |run, _| {

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from . import _expressions as _expressions  # registers what evaluates expressions
 from ._allow import without_allowed
+from ._await_rules import check_awaits
 from ._concern import Concern
 from ._declaration_rules import check_declaration
 from ._frame import Finding, Frame, World
@@ -129,6 +130,7 @@ def _judge(world: World, function: Func) -> None:
     root = world.roots.get(function.node)
     if root is not None:
         check_writes(world, root)
+    check_awaits(world, function)
 
 
 __all__ = ["Checked", "Module", "check_files", "check_text", "python_files"]

@@ -80,6 +80,7 @@ _ALL = [
     Rule("SML042", "model-not-marked", "warning", "put it into an @model and call it by ctx.step"),
     Rule("SML043", "foreign-await", "error", "use ctx.sleep, or do it in a step"),
     Rule("SML044", "unstable-body", "error", "use ctx.now(), ctx.random() or ctx.uuid()"),
+    Rule("SML045", "not-awaited", "error", "write `await` before it"),
     Rule("SML090", "not-python", "error", "mend the file"),
     Rule("SML091", "allowed-without-reason", "error", "say why, behind the bracket"),
     Rule("SML092", "allows-nothing", "warning", "remove the comment"),

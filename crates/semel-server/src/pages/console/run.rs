@@ -78,6 +78,7 @@ fn standing(view: &RunView) -> Markup {
             div.told {
                 p { "Paused: " a href={ "/errors/" (pause.code) } { code { (pause.code) } } }
                 pre { (visible(&pause.detail)) }
+                @if let Some(raised) = &pause.raised { pre { (visible(&raised.trace)) } }
                 @if let Some(hint) = pause.hint { p { (hint) } }
                 p.quiet { "Decide with " code { "semel runs retry|skip|fail " (view.id) } }
             }
