@@ -56,6 +56,7 @@ import tenacity
 def make(order_id: str) -> dict:
     again = tenacity.Retrying(stop=tenacity.stop_after_attempt(3))  # bad: SML036
     return again(plain.post, "/things", json={"id": order_id}).json() or plain.post("/x").json()
+""",
     "commands that nobody awaits": """
 @workflow
 async def w(ctx: WorkflowContext, order_id: str):

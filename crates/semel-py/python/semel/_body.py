@@ -223,7 +223,10 @@ class Body:
                 future.set_result(value)
             else:
                 raised = _raisable(from_native(*error))
-                future.set_exception(self.answer(raised, error[0]))
+                # A value that cannot be stored as annotated is a slip, and no answer of the world.
+                if not isinstance(raised, SemelError) or raised.code != "input_invalid":
+                    self.answer(raised, error[0])
+                future.set_exception(raised)
         self._turn()
 
     def answer(self, error: BaseException, code: str) -> BaseException:

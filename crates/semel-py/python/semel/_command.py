@@ -28,12 +28,12 @@ def command(
     begins."""
     _codes.add(fn.__code__)
 
-    @functools.wraps(fn)
-    def make(self: C, id: str, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+    def make(self: C, id: str, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
         made = fn(self, id, *args, **kwargs)
         self._body.unawaited.made(made, id)
         return made
 
+    functools.update_wrapper(make, fn)
     return make
 
 

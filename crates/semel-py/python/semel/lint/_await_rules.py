@@ -18,7 +18,8 @@ def check_awaits(world: World, function: Func) -> None:
     ctx = function.context_name
     if ctx is None or isinstance(function.node, ast.Lambda):
         return
-    read = {one.id for one in ast.walk(function.node) if _is_read(one)}
+    names = (one for one in ast.walk(function.node) if isinstance(one, ast.Name))
+    read = {one.id for one in names if isinstance(one.ctx, ast.Load)}
     for call in _dropped(function.node, read):
         name = _command(call, ctx)
         if name is not None:
@@ -58,7 +59,3 @@ def _command(call: ast.Call, ctx: str) -> str | None:
     ):
         return _command(call.args[0], ctx)
     return func.attr if owner == ctx and func.attr in _COMMANDS else None
-
-
-def _is_read(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
