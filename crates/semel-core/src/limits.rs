@@ -43,6 +43,9 @@ pub const LEASE_MS_MIN: u64 = 100;
 pub const RESUME_MS: u64 = 10_000;
 /// How long a user's function may keep a `transaction` open: every writer of the file waits for it.
 pub const TRANSACTION_MS_MAX: u64 = 1_000;
+/// How long one process may have the turn to write a file before those who wait name it and stop
+/// waiting: longer than any transaction, and than a checkpoint on a slow disk.
+pub const TURN_MS_MAX: u64 = 5_000;
 
 /// A value in a journal; a larger one goes into a blob beside it, so that replay stays quick.
 pub const INLINE_BYTES_MAX: usize = 256 * 1024;

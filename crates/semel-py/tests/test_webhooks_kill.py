@@ -46,7 +46,7 @@ def nobody_commits(store: str) -> Iterator[None]:
     if store.startswith("sqlite:"):
         turn = Path(f"{store.removeprefix('sqlite:')}-semel") / "turn"
         with turn.open("rb+") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.lockf(file, fcntl.LOCK_EX)
             yield
         return
     parts = urlsplit(store)

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use semel_core::effect::State;
+use semel_core::limits;
 use semel_core::run;
 use semel_core::time::format_duration_ms;
 use semel_engine::Engine;
@@ -33,7 +34,7 @@ const LOG_BYTES_MAX: u64 = 512 * 1024 * 1024;
 pub(crate) async fn run(place: &Place, printer: &Printer) -> Result<(), Failed> {
     let mut findings = Vec::new();
     if let Some(path) = place.file() {
-        findings.extend([library(), disk(&path), log(&path)]);
+        findings.extend([library(), disk(&path), log(&path), turn(&path)]);
     }
     match place.look().await {
         Ok(store) => {
@@ -108,6 +109,26 @@ fn log(path: &Path) -> Finding {
         return bad("log", says, "end readers that have been open for long, such as a SQL shell");
     }
     good("log", says)
+}
+
+/// Looked at from outside: behind a turn that does not end nobody can open the store to write.
+fn turn(path: &Path) -> Finding {
+    let holder = match Sqlite::holder(path) {
+        Ok(Some(holder)) => holder,
+        Ok(None) => return good("turn", "no process is writing"),
+        Err(error) => return bad("turn", error.to_string(), "check who owns the folder `…-semel`"),
+    };
+    let since = holder.since.map_or(0, |since| since.0);
+    let is_long = now_ms().saturating_sub(since) > limits::TURN_MS_MAX.cast_signed();
+    match is_long || holder.is_stopped {
+        true => bad("turn", holder.to_string(), &holder.advice()),
+        false => good("turn", holder.to_string()),
+    }
+}
+
+fn now_ms() -> i64 {
+    let since = std::time::UNIX_EPOCH.elapsed().unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn clock(store: &dyn Upkeep) -> Finding {

@@ -172,12 +172,12 @@ fn doctor_says_what_is_in_order() {
     let doctor = world.semel(&["doctor", "--json"]).expect(0).json();
     assert_eq!(doctor["ok"], true);
     let beside = ["quarantine", "doubts", "unattended", "runs"];
-    for what in ["sqlite", "disk", "log", "store", "clock"].into_iter().chain(beside) {
+    for what in ["sqlite", "disk", "log", "turn", "store", "clock"].into_iter().chain(beside) {
         assert_eq!(finding(&doctor, what)["ok"], true, "{doctor}");
     }
     let text = world.semel(&["doctor"]).expect(0);
     assert_plain(&text.stdout);
-    assert_eq!(text.stdout.lines().filter(|line| line.starts_with("ok ")).count(), 9, "{text:?}");
+    assert_eq!(text.stdout.lines().filter(|line| line.starts_with("ok ")).count(), 10, "{text:?}");
 }
 
 #[test]
@@ -193,6 +193,34 @@ fn doctor_names_a_way_out_for_each_finding() {
     assert_eq!(finding(&doctor, "store")["ok"], false);
     assert!(finding(&doctor, "store")["fix"].is_string());
     assert!(!nothing.store().exists(), "looking creates nothing");
+}
+
+/// It needs no turn itself, so it works where nobody can write.
+#[test]
+fn doctor_names_the_process_that_keeps_the_turn() {
+    let world = World::new();
+    world.put_done("ok");
+    let turn = world.dir.path().join("semel.db-semel/turn");
+    // Closing it drops what this process has locked.
+    while super::is_open_here(&turn) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let turn = fs::File::options().read(true).write(true).open(turn).expect("a lock file");
+    rustix::fs::fcntl_lock(&turn, rustix::fs::FlockOperation::LockExclusive).expect("the lock");
+    let hold_since = |ms: i64| {
+        let note = format!("{:10} {ms:20}\n", std::process::id());
+        std::os::unix::fs::FileExt::write_all_at(&turn, note.as_bytes(), 0).expect("a note");
+        world.semel(&["doctor", "--json"])
+    };
+    let holder = format!("process {} has held the turn to write since", std::process::id());
+    let doctor = hold_since(1_790_000_000_000).expect(1).json();
+    let found = finding(&doctor, "turn");
+    assert_eq!(found["says"], format!("{holder} 2026-09-21T14:13:20Z"));
+    assert!(found["fix"].as_str().is_some_and(|fix| fix.contains("or end it")), "{doctor}");
+    let now = std::time::UNIX_EPOCH.elapsed().expect("a clock").as_millis();
+    let doctor = hold_since(i64::try_from(now).expect("milliseconds")).expect(0).json();
+    let says = finding(&doctor, "turn")["says"].as_str().expect("words");
+    assert!(says.starts_with(&holder), "{says}");
 }
 
 #[test]

@@ -8,8 +8,9 @@ use std::time::{Duration, SystemTime};
 
 use rusqlite::Connection;
 
+use super::lock::LockFile;
 use super::reader::spawn;
-use super::turnstile::{Turnstile, lock_file};
+use super::turnstile::Turnstile;
 use super::{side_folder, stop_if_the_disk_failed, store_error};
 use crate::StoreError;
 
@@ -38,7 +39,7 @@ impl Checkpointer {
         let patience = connection.busy_timeout(READERS_WAIT);
         patience.map_err(|error| store_error(&error))?;
         let folder = side_folder(path);
-        let lock = lock_file(&folder, "checkpointer")?;
+        let lock = LockFile::open(&folder, "checkpointer")?;
         let turnstile = Turnstile::open(&folder)?;
         let wal = wal_path(path);
         let closed = Arc::new(AtomicBool::new(false));
@@ -46,12 +47,7 @@ impl Checkpointer {
         spawn("semel-checkpointer", move || {
             // Asks again and again: blocked in the kernel, a store that is closed would keep its
             // thread and its files for as long as another process has the role.
-            while lock.try_lock().is_err() {
-                if is_closed.load(Ordering::Relaxed) {
-                    return;
-                }
-                std::thread::sleep(LOOK_EVERY);
-            }
+            let Some(_role) = Role::wait_for(&lock, &is_closed) else { return };
             let mut bytes_before = 0;
             let mut quiet = Quiet::default();
             while !is_closed.load(Ordering::Relaxed) {
@@ -78,6 +74,33 @@ impl Checkpointer {
 impl Drop for Checkpointer {
     fn drop(&mut self) {
         self.closed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The role of the one who checkpoints.
+struct Role<'a> {
+    lock: &'a LockFile,
+}
+
+impl Role<'_> {
+    fn wait_for<'a>(lock: &'a LockFile, is_closed: &AtomicBool) -> Option<Role<'a>> {
+        while !is_closed.load(Ordering::Relaxed) {
+            if lock.queue().try_enter() {
+                if lock.try_take().unwrap_or(false) {
+                    return Some(Role { lock });
+                }
+                lock.queue().leave();
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+        None
+    }
+}
+
+impl Drop for Role<'_> {
+    fn drop(&mut self) {
+        self.lock.release();
+        self.lock.queue().leave();
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::io_error;
-use super::turnstile::lock_file;
+use super::lock::private_file;
 use crate::StoreError;
 
 /// What the mark says.
@@ -26,7 +26,8 @@ const WIDTH: usize = 32 + 1 + 20 + 1 + 20 + 1;
 
 impl MarkFile {
     pub(super) fn open(folder: &Path) -> Result<MarkFile, StoreError> {
-        Ok(MarkFile { file: lock_file(folder, "mark")? })
+        let failed = |error: std::io::Error| io_error("the mark beside the store", &error);
+        Ok(MarkFile { file: private_file(&folder.join("mark")).map_err(failed)? })
     }
 
     /// Reads the mark; `None` when none was written yet, or it cannot be read.

@@ -9,12 +9,15 @@
 
 mod apply;
 mod backup;
+mod call;
 mod cards;
 mod checkpoint;
 mod guard;
+mod lock;
 mod lost;
 mod mark;
 mod open;
+mod process;
 mod reader;
 mod rows;
 mod run_audit;
@@ -33,6 +36,7 @@ mod writer;
 
 pub use open::FORMAT;
 pub use transaction::{TransactionError, Work};
+pub use turnstile::Holder;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -131,6 +135,15 @@ impl Sqlite {
     /// Why nothing is written any more: the file was found damaged, or the writer has ended.
     pub fn damage(&self) -> Option<StoreError> {
         self.writer.as_ref().and_then(Writer::damage)
+    }
+
+    /// The other process that has the turn to write the store at a path, whether or not it opens.
+    pub fn holder(path: &Path) -> Result<Option<Holder>, StoreError> {
+        let folder = side_folder(&open::resolve(path)?);
+        if !folder.join("turn").exists() {
+            return Ok(None);
+        }
+        Ok(turnstile::Turnstile::open(&folder)?.holder())
     }
 
     fn writer(&self) -> Result<&Writer, StoreError> {

@@ -18,7 +18,7 @@ use super::standing::{self, Standing};
 use super::turnstile::Turnstile;
 use super::watch::Watcher;
 use super::writer::Writer;
-use super::{Shared, Sqlite, io_error, seals, side_folder, store_error};
+use super::{Shared, Sqlite, io_error, process, seals, side_folder, store_error};
 use crate::{Access, Clock, Return, StoreError, Veil, random_hex};
 
 /// The format this Semel writes: the number of its newest migration.
@@ -52,6 +52,7 @@ impl Sqlite {
         clock: Clock,
         veil: Veil,
     ) -> Result<Sqlite, StoreError> {
+        process::refuse_if_forked()?;
         check_library(rusqlite::version_number(), rusqlite::version())?;
         let path = resolve(path)?;
         match access {
@@ -63,7 +64,7 @@ impl Sqlite {
 
 /// The file's own path. Through a link it would have a second folder of locks beside it, and two
 /// processes would each take the other's sessions for dead.
-fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
+pub(super) fn resolve(path: &Path) -> Result<PathBuf, StoreError> {
     let failed = |error: std::io::Error| io_error(&format!("the file {}", path.display()), &error);
     let is_missing = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
     match path.canonicalize() {
@@ -78,7 +79,7 @@ fn open_to_write(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreE
     let turnstile = Turnstile::open(&folder)?;
     let mark_file = MarkFile::open(&folder)?;
     let (connection, meta, mark) = {
-        let _turn = turnstile.enter()?;
+        let _turn = turnstile.enter_in_time(&clock)?;
         let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         leave_untouched(&connection, true)?;
         check_format(&connection)?;

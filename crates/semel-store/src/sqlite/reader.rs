@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Shared, store_error};
+use super::{Shared, process, store_error};
 use crate::StoreError;
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
@@ -36,6 +36,7 @@ impl Reader {
         T: Send + 'static,
         F: FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
     {
+        process::refuse_if_forked()?;
         let (answer, answered) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
             // Nobody waits any more: the answer may go.

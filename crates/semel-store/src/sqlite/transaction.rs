@@ -8,9 +8,9 @@ use semel_core::effect::{Ground, Refusal};
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::Effect;
-use tokio::sync::oneshot;
 
 use super::Sqlite;
+use super::call::Call;
 use super::reader::ReadError;
 use super::rows::{self, Writes};
 use super::writer::{self, Thread};
@@ -39,25 +39,26 @@ pub enum TransactionError {
 pub(super) struct Job {
     address: Address,
     work: Work,
-    answer: oneshot::Sender<Result<(), TransactionError>>,
+    call: Call<Result<(), TransactionError>>,
 }
 
 impl Sqlite {
     /// Runs `work` in a transaction of its own, together with the write of the effect it returns.
     pub async fn transaction(&self, address: Address, work: Work) -> Result<(), TransactionError> {
-        let (answer, answered) = oneshot::channel();
-        let job = Job { address, work, answer };
-        self.writer()?.send(writer::Job::Transaction(job)).await?;
-        answered.await.map_err(|_| writer::gone())?
+        let job = |call| writer::Job::Transaction(Job { address, work, call });
+        self.writer()?.ask(job).await?.ok_or_else(writer::gone)?
     }
 }
 
 impl Thread {
     pub(super) fn commit_transaction(&mut self, job: Job) {
-        let Job { address, work, answer } = job;
+        let Job { address, work, call } = job;
         let shared = self.shared.clone();
         let (mut refused, mut done) = (None, None);
         let outcome = self.in_turn(|connection, standing| {
+            if !call.take_up() {
+                return Ok(((), false));
+            }
             let (epoch, quarantine) = (standing.epoch, standing.quarantine);
             let ground = Ground { now: shared.now(), epoch, quarantine };
             let stored = rows::newest(connection, &address)?;
@@ -95,8 +96,7 @@ impl Thread {
             (_, Some(error)) => Err(error),
             (Err(error), None) => Err(TransactionError::Store(error)),
         };
-        // A caller that has gone away has detached; what was committed stands.
-        let _ = answer.send(result);
+        call.answer(result);
     }
 }
 

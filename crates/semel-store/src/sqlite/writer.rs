@@ -5,30 +5,33 @@ use std::sync::{Arc, OnceLock};
 
 use rusqlite::{Connection, params};
 use semel_core::limits;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::apply::{Applied, Applier};
+use super::call::{Call, Waiting};
 use super::guard::Guard;
 use super::reader::{ReadError, spawn};
 use super::rows::Stored;
 use super::standing::{self, Closing, Standing};
-use super::turnstile::Turnstile;
-use super::{Shared, stop_if_the_disk_failed, store_error, transaction};
+use super::turnstile::{Patience, Turnstile};
+use super::{Shared, process, stop_if_the_disk_failed, store_error, transaction};
 use crate::{Batch, Closed, CommitError, StoreError, Veil};
 
-type Answer = oneshot::Sender<Result<Applied, StoreError>>;
+type Group = Vec<(Batch, Call<Result<Applied, StoreError>>)>;
 
 pub(super) enum Job {
-    Commit(Batch, Answer),
+    Commit(Batch, Call<Result<Applied, StoreError>>),
     /// Runs alone, in a transaction of its own.
     Transaction(transaction::Job),
     /// Ends the quarantine of an epoch, alone, too.
-    Close(u64, Closed, oneshot::Sender<Result<Closing, StoreError>>),
+    Close(u64, Closed, Call<Result<Closing, StoreError>>),
 }
 
 /// The handle to the writer thread.
 pub(super) struct Writer {
     jobs: mpsc::Sender<Job>,
+    turnstile: Turnstile,
+    shared: Arc<Shared>,
     damage: Arc<OnceLock<StoreError>>,
 }
 
@@ -41,10 +44,15 @@ impl Writer {
     ) -> Result<Writer, StoreError> {
         let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
         let damage = Arc::new(OnceLock::new());
-        let found = damage.clone();
-        let thread = Thread { connection, turnstile, guard, shared, damage: found };
+        let thread = Thread {
+            connection,
+            turnstile: turnstile.clone(),
+            guard,
+            shared: shared.clone(),
+            damage: damage.clone(),
+        };
         spawn("semel-writer", move || thread.run(inbox))?;
-        Ok(Writer { jobs, damage })
+        Ok(Writer { jobs, turnstile, shared, damage })
     }
 
     /// Why nothing is written any more.
@@ -55,10 +63,9 @@ impl Writer {
 
     /// Queues a batch and waits until it is durable.
     pub(super) async fn commit(&self, batch: Batch, veil: &Veil) -> Result<(), CommitError> {
-        let (answer, answered) = oneshot::channel();
-        self.send(Job::Commit(batch, answer)).await?;
         // The thread ended without a word: nobody knows whether it had committed.
-        match answered.await.map_err(|_| CommitError::Unknown)?? {
+        let answer = self.ask(|call| Job::Commit(batch, call)).await?;
+        match answer.ok_or(CommitError::Unknown)?? {
             Applied::Written | Applied::Already => Ok(()),
             Applied::Stale(rows) => {
                 let read = |row: Option<Stored>| row.map(|row| row.read(veil)).transpose();
@@ -74,13 +81,42 @@ impl Writer {
         epoch: u64,
         closed: Closed,
     ) -> Result<Closing, CommitError> {
-        let (answer, answered) = oneshot::channel();
-        self.send(Job::Close(epoch, closed, answer)).await?;
-        Ok(answered.await.map_err(|_| CommitError::Unknown)??)
+        let answer = self.ask(|call| Job::Close(epoch, closed, call)).await?;
+        Ok(answer.ok_or(CommitError::Unknown)??)
     }
 
-    pub(super) async fn send(&self, job: Job) -> Result<(), StoreError> {
-        self.jobs.send(job).await.map_err(|_| gone())
+    /// Gives a job to the thread and waits for its answer; `None` when the thread ended without a
+    /// word. A caller who waits for a turn that another process does not end takes the job back.
+    pub(super) async fn ask<T>(
+        &self,
+        job: impl FnOnce(Call<T>) -> Job,
+    ) -> Result<Option<T>, StoreError> {
+        process::refuse_if_forked()?;
+        let (call, Waiting { claim, mut answer }) = Call::new();
+        let done = async {
+            self.jobs.send(job(call)).await.map_err(|_| gone())?;
+            Ok((&mut answer).await.ok())
+        };
+        let busy = tokio::select! {
+            biased;
+            done = done => return done,
+            busy = self.lose_patience() => busy,
+        };
+        match claim.win() {
+            true => Err(busy),
+            false => Ok(answer.await.ok()),
+        }
+    }
+
+    /// Ends when another process has kept its turn for too long.
+    async fn lose_patience(&self) -> StoreError {
+        let mut patience = Patience::default();
+        loop {
+            self.shared.clock.sleep_ms(limits::TURN_MS_MAX).await;
+            if let Err(busy) = patience.look(&self.turnstile) {
+                return busy;
+            }
+        }
     }
 }
 
@@ -105,14 +141,14 @@ impl Thread {
             let mut group = Vec::with_capacity(jobs.len());
             for job in jobs.drain(..) {
                 match job {
-                    Job::Commit(batch, answer) => group.push((batch, answer)),
+                    Job::Commit(batch, call) => group.push((batch, call)),
                     Job::Transaction(job) => {
                         self.commit_group(std::mem::take(&mut group));
                         self.commit_transaction(job);
                     }
-                    Job::Close(epoch, closed, answer) => {
+                    Job::Close(epoch, closed, call) => {
                         self.commit_group(std::mem::take(&mut group));
-                        let _ = answer.send(self.close(epoch, &closed));
+                        self.close(epoch, &closed, call);
                     }
                 }
             }
@@ -120,8 +156,9 @@ impl Thread {
         }
     }
 
-    /// Commits all batches in one transaction and answers each, once that is durable.
-    fn commit_group(&mut self, group: Vec<(Batch, Answer)>) {
+    /// Commits all batches in one transaction and answers each, once that is durable. Callers who
+    /// went away while it waited for its turn are left out.
+    fn commit_group(&mut self, mut group: Group) {
         if group.is_empty() {
             return;
         }
@@ -129,6 +166,7 @@ impl Thread {
         let mut epoch = 0;
         let outcome = self.in_turn(|connection, standing| {
             epoch = standing.epoch;
+            group.retain(|(_, call)| call.take_up());
             let mut results = Vec::with_capacity(group.len());
             let mut applier = Applier::prepare(connection, shared.now().steady, standing.epoch)?;
             for (batch, _) in &group {
@@ -137,33 +175,37 @@ impl Thread {
             let wrote = results.iter().any(|result| matches!(result, Applied::Written));
             Ok((results, wrote))
         });
-        // A caller that has gone away has detached; its batch stands all the same.
         match outcome {
             Ok(results) => {
                 let at = self.shared.now().wall;
-                for ((batch, answer), result) in group.into_iter().zip(results) {
+                for ((batch, call), result) in group.into_iter().zip(results) {
                     if !matches!(result, Applied::Stale(_)) {
                         self.guard.memory.note(epoch, &batch.writes, at);
                     }
-                    let _ = answer.send(Ok(result));
+                    call.answer(Ok(result));
                 }
             }
             Err(error) => {
-                for (_, answer) in group {
-                    let _ = answer.send(Err(error.clone()));
+                for (_, call) in group {
+                    call.answer(Err(error.clone()));
                 }
             }
         }
     }
 
-    fn close(&mut self, epoch: u64, closed: &Closed) -> Result<Closing, StoreError> {
-        self.in_turn(|connection, standing| {
+    fn close(&mut self, epoch: u64, closed: &Closed, call: Call<Result<Closing, StoreError>>) {
+        let outcome = self.in_turn(|connection, standing| {
+            // Taken back, it has nobody to answer: whatever is said here is not heard.
+            if !call.take_up() {
+                return Ok((Closing::Stale, false));
+            }
             let closing = standing::close(connection, epoch, closed)?;
             if closing == Closing::Done {
                 standing.quarantine = None;
             }
             Ok((closing, closing == Closing::Done))
-        })
+        });
+        call.answer(outcome);
     }
 
     /// Takes a turn, runs `work` in a transaction and commits it if it wrote anything. `work` is

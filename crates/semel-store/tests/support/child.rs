@@ -77,9 +77,12 @@ impl Player {
         assert_eq!(self.hear().as_deref(), Some(wanted));
     }
 
+    pub(crate) fn pid(&self) -> Pid {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid")
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a pid");
-        kill_process(pid, signal).expect("a signal");
+        kill_process(self.pid(), signal).expect("a signal");
     }
 
     /// `kill -9`, and waits until the process is gone.
