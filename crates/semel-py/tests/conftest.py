@@ -38,6 +38,7 @@ NOT_OVER_HTTP = {
     "test_effects.py::test_namespaces_do_not_meet": SEVERAL_NAMESPACES,
     "test_effects.py::test_threads_choose_each_for_itself": SEVERAL_NAMESPACES,
     "test_effects.py::test_with_several_semels_one_must_be_chosen": SEVERAL_NAMESPACES,
+    "test_fork_locks.py": "its processes share the store's file",
     "test_transaction.py": "rows of the program's own lie in the store's file",
     "test_webhooks.py": "it serves the store itself",
     "test_webhooks_kill.py": "it serves the store itself",
