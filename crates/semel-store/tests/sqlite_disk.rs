@@ -23,16 +23,77 @@ fn case_l2_a_full_disk_loses_nothing_and_the_store_goes_on() {
     }
     const TEST: &str = "case_l2_a_full_disk_loses_nothing_and_the_store_goes_on";
     let folder = Folder::new();
-    // A small disk in a mount namespace of the child's own: it ends with the child.
-    let mount = "mount -t tmpfs -o size=8m semel \"$0\" && exec \"$@\"";
-    let disk = folder.path().to_str().expect("a plain path");
-    let namespace = if works(&["unshare", "-rm", "true"]) { "-rm" } else { "-m" };
-    let under = ["unshare", namespace, "sh", "-c", mount, disk];
-    let mut player = Player::start_under(&under, TEST, "filler", &folder.store());
+    let mut player = on_a_small_disk(TEST, &folder);
     player.expect("full");
     player.expect("goes on");
     player.expect("all there");
     assert!(player.wait().success());
+}
+
+/// A child on a small disk, in a mount namespace of its own: the disk ends with the child.
+fn on_a_small_disk(test: &str, folder: &Folder) -> Player {
+    let mount = "mount -t tmpfs -o size=8m semel \"$0\" && exec \"$@\"";
+    let disk = folder.path().to_str().expect("a plain path");
+    let namespace = if works(&["unshare", "-rm", "true"]) { "-rm" } else { "-m" };
+    let under = ["unshare", namespace, "sh", "-c", mount, disk];
+    Player::start_under(&under, test, "filler", &folder.store())
+}
+
+/// A log that takes every byte that is freed would need more and more room to be copied.
+#[test]
+fn case_l2_a_disk_that_fills_again_and_again_always_leaves_room_for_the_log() {
+    if let Some((_, store)) = role() {
+        return fill_again_and_again(&store);
+    }
+    const TEST: &str = "case_l2_a_disk_that_fills_again_and_again_always_leaves_room_for_the_log";
+    let folder = Folder::new();
+    let mut player = on_a_small_disk(TEST, &folder);
+    for round in 0..ROUNDS {
+        player.expect(&format!("went on {round}"));
+    }
+    player.expect("copied");
+    assert!(player.wait().success());
+}
+
+const ROUNDS: usize = 8;
+
+fn fill_again_and_again(path: &Path) {
+    const FREED: usize = 400_000;
+    let folder = path.parent().expect("a folder");
+    let ballast = |round: usize| folder.join(format!("ballast-{round}"));
+    for round in 0..ROUNDS {
+        std::fs::write(ballast(round), vec![0; FREED]).expect("room for the ballast");
+    }
+    let store = open(path).expect("a new store");
+    let mut count = 0;
+    // Until it is full; returns how many were acknowledged, and what the last one was told.
+    let mut fill = || {
+        let first = count;
+        loop {
+            let key = count.to_string();
+            match block_on(put(&store, &key, 8_000)) {
+                Ok(()) => count += 1,
+                Err(CommitError::Failed(StoreError::Full(text))) => return (count - first, text),
+                Err(error) => panic!("after {count} commits: {error:?}"),
+            }
+        }
+    };
+    let (acked, text) = fill();
+    assert!(acked > 20, "{acked}");
+    assert!(text.contains("free at least"), "it says what to do: {text}");
+    for round in 0..ROUNDS {
+        std::fs::remove_file(ballast(round)).expect("a little room");
+        let (acked, _) = fill();
+        assert!(acked > 5, "in round {round} only {acked} fitted");
+        say(&format!("went on {round}"));
+    }
+    drop(store);
+    // The log can still be copied, without a byte being freed.
+    let connection = rusqlite::Connection::open(path).expect("a connection");
+    let fold = "PRAGMA wal_checkpoint(TRUNCATE)";
+    let busy = connection.query_row(fold, [], |row| row.get::<_, bool>(0));
+    assert_eq!(busy, Ok(false), "the log cannot be copied any more");
+    say("copied");
 }
 
 /// Plays on a disk of eight megabytes. What is freed exceeds the log, so that it can be copied.

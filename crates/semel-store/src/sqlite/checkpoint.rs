@@ -23,10 +23,10 @@ const COPY_BYTES: u64 = 4 * 1024 * 1024;
 /// From here on the file of the log is cut, too.
 const TRUNCATE_BYTES: u64 = 64 * 1024 * 1024;
 /// SQLite's default, which the store uses.
-const PAGE_BYTES: u64 = 4096;
+pub(super) const PAGE_BYTES: u64 = 4096;
 /// How long the writers wait for readers of an old state before the log may start anew: a reader
 /// that never ends may let the log grow, but not stop the writers.
-const READERS_WAIT: Duration = Duration::from_millis(100);
+pub(super) const READERS_WAIT: Duration = Duration::from_millis(100);
 /// The pause after a checkpoint that could not finish.
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
@@ -162,6 +162,13 @@ fn checkpoint(
     Ok(if ran.is_held_back { Copied::HeldBack } else { Copied::All })
 }
 
+/// Copies the log and cuts its file, as far as readers let it. The caller has the turn.
+pub(super) fn truncate(connection: &Connection, wal: &Path) -> Result<(), StoreError> {
+    // Without waiting first: what was copied needs no room any more, whatever becomes of the rest.
+    run(connection, wal, "PRAGMA wal_checkpoint(PASSIVE)")?;
+    run(connection, wal, "PRAGMA wal_checkpoint(TRUNCATE)").map(|_| ())
+}
+
 /// What a checkpoint says of itself.
 struct Ran {
     is_held_back: bool,
@@ -188,7 +195,7 @@ fn log_bytes(wal: &Path) -> u64 {
     std::fs::metadata(wal).map_or(0, |metadata| metadata.len())
 }
 
-fn wal_path(path: &Path) -> PathBuf {
+pub(super) fn wal_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push("-wal");
     PathBuf::from(name)

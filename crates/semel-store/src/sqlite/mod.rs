@@ -19,6 +19,7 @@ mod mark;
 mod open;
 mod process;
 mod reader;
+mod room;
 mod rows;
 mod run_audit;
 mod run_rows;

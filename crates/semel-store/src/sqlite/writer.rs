@@ -11,6 +11,7 @@ use super::apply::{Applied, Applier};
 use super::call::{Call, Waiting};
 use super::guard::Guard;
 use super::reader::{ReadError, spawn};
+use super::room::Room;
 use super::rows::Stored;
 use super::standing::{self, Closing, Standing};
 use super::turnstile::{Patience, Turnstile};
@@ -45,6 +46,7 @@ impl Writer {
         let (jobs, inbox) = mpsc::channel(limits::COMMIT_QUEUE_MAX);
         let damage = Arc::new(OnceLock::new());
         let thread = Thread {
+            room: Room::of(&connection),
             connection,
             turnstile: turnstile.clone(),
             guard,
@@ -127,6 +129,7 @@ pub(super) fn gone() -> StoreError {
 
 pub(super) struct Thread {
     pub(super) connection: Connection,
+    room: Room,
     turnstile: Turnstile,
     pub(super) guard: Guard,
     pub(super) shared: Arc<Shared>,
@@ -223,7 +226,9 @@ impl Thread {
             return Err(error);
         }
         let now = self.shared.now();
+        self.room.make(&self.connection);
         let (connection, guard, shared) = (&mut self.connection, &mut self.guard, &self.shared);
+        let room = &self.room;
         let done = (|| {
             connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
             let standing = standing::standing(connection)?;
@@ -240,6 +245,7 @@ impl Thread {
             standing.wall_high = standing.wall_high.max(now.wall.0);
             let counted = params![standing.commits, standing.wall_high];
             connection.prepare_cached(COUNT)?.execute(counted)?;
+            room.check(connection)?;
             connection.prepare_cached("COMMIT")?.execute([])?;
             Ok((value, standing, wrote))
         })();
