@@ -203,13 +203,13 @@ fn doctor_names_the_process_that_keeps_the_turn() {
     let turn = world.dir.path().join("semel.db-semel/turn");
     // Closing it drops what this process has locked.
     while super::is_open_here(&turn) {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+        std::thread::sleep(Duration::from_millis(5));
     }
     let turn = fs::File::options().read(true).write(true).open(turn).expect("a lock file");
     rustix::fs::fcntl_lock(&turn, rustix::fs::FlockOperation::LockExclusive).expect("the lock");
     let hold_since = |ms: i64| {
         let note = format!("{:10} {ms:20}\n", std::process::id());
-        std::os::unix::fs::FileExt::write_all_at(&turn, note.as_bytes(), 0).expect("a note");
+        turn.write_all_at(note.as_bytes(), 0).expect("a note");
         world.semel(&["doctor", "--json"])
     };
     let holder = format!("process {} has held the turn to write since", std::process::id());

@@ -270,6 +270,23 @@ async fn a_begin_that_meets_a_dead_holder_does_not_wait() {
     check(&effect, alive.store());
 }
 
+/// Somebody tidies up beside a live worker: that is no proof of its death, and nothing is resent.
+#[tokio::test]
+async fn req_o8_a_deleted_folder_of_locks_sends_nothing_again() {
+    let file = File::new();
+    let holder = file.engine();
+    assert!(holder.begin(ask("k", NATIVE), 0).await.is_ok());
+    let other = file.engine();
+    std::fs::remove_dir_all(file.folder.path().join("semel.db-semel")).unwrap();
+    let script = Script::new([]);
+    let waiting = semel_engine::Call { hold_ms: 0, ..call("k", NATIVE) };
+    for engine in [&other, &file.engine()] {
+        engine.turn().await.unwrap();
+        let error = engine.call(waiting.clone(), script.doer()).await.unwrap_err();
+        assert_eq!((error.code(), script.sends()), (Code::InProgress, 0));
+    }
+}
+
 #[tokio::test]
 async fn a_handler_under_an_undeclared_contract_uses_the_stored_one() {
     let world = world();
