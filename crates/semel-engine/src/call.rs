@@ -26,6 +26,7 @@ use semel_core::time::{Moment, Steady};
 use semel_store::Write;
 use tracing::{Instrument, Span};
 
+use crate::clearance::{Clearance, Executor, Slot, Until};
 use crate::commit::Patience;
 use crate::effects::{Answer, Armed, Filed};
 use crate::runs;
@@ -76,6 +77,7 @@ pub struct Doer {
     pub send: Box<dyn Fn(Intent) -> BoxFuture<'static, Sent> + Send + Sync>,
     pub look: Option<Box<dyn Fn(Intent) -> BoxFuture<'static, Looked> + Send + Sync>>,
     pub abort: Abort,
+    pub executor: Executor,
 }
 
 /// What a send says of itself.
@@ -103,15 +105,22 @@ pub struct Intent {
     permit: Arc<Permit>,
     address: Arc<Address>,
     key_used: Arc<AtomicBool>,
+    clearance: Clearance,
 }
 
 impl Intent {
-    fn new(armed: &Armed) -> Intent {
+    fn new(armed: &Armed, clearance: Clearance) -> Intent {
         Intent {
             permit: Arc::new(armed.permit.clone()),
             address: Arc::new(armed.effect.address.clone()),
             key_used: Arc::new(AtomicBool::new(false)),
+            clearance,
         }
+    }
+
+    /// The right to begin, which an executor that is not the engine's own task asks for.
+    pub fn clearance(&self) -> &Clearance {
+        &self.clearance
     }
 
     /// The key for the provider, the same in every attempt. Reading it counts as passing it on.
@@ -232,18 +241,20 @@ impl Engine {
             }
             let ask = call.ask(&doer);
             let span = trace::attempt(&call.address);
-            let begun = self.begin_under(ask, call.hold_ms, call.guard).instrument(span.clone());
-            let armed = match begun.await {
-                Ok(Answer::Replay(receipt)) => return Ok((receipt, budget.sends == 0)),
-                Ok(Answer::Undone(receipt, undo)) => return Err(Error::undone(receipt, undo)),
-                Ok(Answer::Failed(reason)) => return Err(Error::new(Code::EffectFailed, reason)),
-                Ok(Answer::Attempt(armed)) => {
-                    budget.sends += 1;
-                    armed
+            let begun = self.begin_under(ask, call.hold_ms, call.guard, &doer.executor);
+            let (armed, slot) = match begun.instrument(span.clone()).await {
+                Ok((Answer::Replay(receipt), _)) => return Ok((receipt, budget.sends == 0)),
+                Ok((Answer::Undone(receipt, undo), _)) => return Err(Error::undone(receipt, undo)),
+                Ok((Answer::Failed(reason), _)) => {
+                    return Err(Error::new(Code::EffectFailed, reason));
                 }
-                Ok(Answer::Probe(armed)) => {
+                Ok((Answer::Attempt(armed), slot)) => {
+                    budget.sends += 1;
+                    (armed, slot)
+                }
+                Ok((Answer::Probe(armed), slot)) => {
                     budget.looks += 1;
-                    armed
+                    (armed, slot)
                 }
                 Err(error) => {
                     self.wait_for_look(error, &budget).await?;
@@ -254,7 +265,7 @@ impl Engine {
                 return Err(self.cannot_look(*armed).await);
             }
             let fence = armed.permit.fence;
-            let filed = self.run_detached(*armed, doer.clone(), budget, span).await?;
+            let filed = self.run_detached(*armed, slot, doer.clone(), budget, span).await?;
             let now = self.store().ground().now;
             match filed.state {
                 State::Done => {
@@ -315,32 +326,45 @@ impl Engine {
     async fn run_detached(
         &self,
         armed: Armed,
+        slot: Slot,
         doer: Arc<Doer>,
         budget: Budget,
         span: Span,
     ) -> Result<Filed, Error> {
         let engine = self.clone();
-        let attempt = async move { engine.attempt(armed, &doer, budget).await };
+        let (address, deadline) = (armed.effect.address.clone(), armed.permit.deadline);
+        let underway = self.inner.attempts.begin(address, deadline);
+        let attempt = async move {
+            let _underway = underway;
+            engine.attempt(armed, slot, &doer, budget).await
+        };
         let task = tokio::spawn(attempt.instrument(span));
         let stopped = |error| Error::new(Code::Internal, format!("the attempt stopped: {error}"));
         task.await.map_err(stopped)?
     }
 
-    async fn attempt(&self, armed: Armed, doer: &Doer, budget: Budget) -> Result<Filed, Error> {
-        let intent = Intent::new(&armed);
+    async fn attempt(
+        &self,
+        armed: Armed,
+        slot: Slot,
+        doer: &Doer,
+        budget: Budget,
+    ) -> Result<Filed, Error> {
+        let clearance = Clearance::new(self, Until::Permit(armed.permit.valid_until), slot);
+        let intent = Intent::new(&armed, clearance.clone());
         let began = armed.effect.attempts.last().map(|attempt| attempt.began_at);
         let (effect, report) = match armed.permit.kind {
             Kind::Send => {
                 let key_used = intent.key_used.clone();
-                // The call itself is inside, too: it runs user code before there is a future.
-                let start = || AssertUnwindSafe(async { (doer.send)(intent).await }).catch_unwind();
-                let (effect, ended) = self.keep(armed, doer.abort, start).await;
+                let send = || (doer.send)(intent);
+                let (effect, ended) = self.keep(armed, doer, &clearance, send).await;
+                let ended = never_sent(ended, &clearance);
                 (effect, sent_report(ended, key_used.load(Ordering::Relaxed)))
             }
             Kind::Look => {
                 let look = doer.look.as_ref().expect("checked before the call began");
-                let start = || AssertUnwindSafe(async { look(intent).await }).catch_unwind();
-                let (effect, ended) = self.keep(armed, doer.abort, start).await;
+                let (effect, ended) = self.keep(armed, doer, &clearance, || look(intent)).await;
+                clearance.withdraw();
                 (effect, looked_report(ended))
             }
             Kind::Assumed => unreachable!("an assumed attempt has no permit"),
@@ -360,23 +384,27 @@ impl Engine {
         Ok(filed)
     }
 
-    /// Runs the user's future while the lease is renewed, up to the hard deadline. `Err` says why
+    /// Runs the user's code while the lease is renewed, up to the hard deadline. `Err` says why
     /// there is no answer.
-    async fn keep<F, T>(
+    async fn keep<T>(
         &self,
         armed: Armed,
-        abort: Abort,
-        start: impl FnOnce() -> F,
-    ) -> (Arc<Effect>, Result<T, Cut>)
-    where
-        F: Future<Output = Result<T, Box<dyn std::any::Any + Send>>>,
-    {
+        doer: &Doer,
+        clearance: &Clearance,
+        start: impl FnOnce() -> BoxFuture<'static, T>,
+    ) -> (Arc<Effect>, Result<T, Cut>) {
         let Armed { permit, mut effect } = armed;
-        // The last look at the clock before the call: later the permit is worth nothing.
-        if self.store().ground().now.reached(permit.valid_until) {
-            return (effect, Err(Cut::NeverSent));
-        }
-        let mut work = std::pin::pin!(start());
+        let (abort, is_away) = (doer.abort, doer.executor.is_away());
+        let work = async {
+            // The last look at the clock before the call, in the poll that makes it.
+            if !is_away && !clearance.begin() {
+                return Err(Cut::NeverSent);
+            }
+            // The call itself is inside, too: it runs user code before there is a future.
+            let ended = AssertUnwindSafe(async { start().await }).catch_unwind().await;
+            ended.map_err(|_| Cut::Panicked)
+        };
+        let mut work = std::pin::pin!(work);
         // A little before the deadline, so that the doubt can still be filed under this lease.
         let span_ms = permit.lease_ms.min(self.store().ground().now.until(permit.deadline));
         let grace_ms = limits::MARGIN_MS.min(span_ms / 4) / 2;
@@ -393,14 +421,22 @@ impl Engine {
                 if is_late && abort == Abort::Possible {
                     return Poll::Ready(Err(Cut::Deadline));
                 }
-                work.as_mut().poll(context).map(|ended| ended.map_err(|_| Cut::Panicked))
+                work.as_mut().poll(context)
             });
+            let permit_ms = now.until(permit.valid_until);
             // The call goes on while the lease is renewed: a slow store must not hold it up.
             let renewed = tokio::select! {
                 biased;
                 ended = in_time => return (effect, ended),
                 () = self.store().clock().sleep_ms(deadline_ms), if abort == Abort::Possible => {
                     return (effect, Err(Cut::Deadline));
+                }
+                () = self.store().clock().sleep_ms(permit_ms), if is_away && clearance.is_waiting() => {
+                    // Whoever was to run it has not come to it in time, and must not any more.
+                    if clearance.withdraw() {
+                        return (effect, Err(Cut::NeverSent));
+                    }
+                    continue;
                 }
                 renewed = renewal => renewed,
             };
@@ -536,6 +572,16 @@ enum Cut {
     Deadline,
     LeaseLost,
     Panicked,
+}
+
+/// Code that never began has sent nothing, however the wait for it ended.
+fn never_sent(ended: Result<Sent, Cut>, clearance: &Clearance) -> Result<Sent, Cut> {
+    match ended {
+        Ok(Sent::Receipt(receipt)) => Ok(Sent::Receipt(receipt)),
+        Ok(proof @ (Sent::NotApplied(_) | Sent::Refused(_))) if !clearance.was_late() => Ok(proof),
+        _ if clearance.withdraw() => Err(Cut::NeverSent),
+        ended => ended,
+    }
 }
 
 fn sent_report(ended: Result<Sent, Cut>, key_used: bool) -> Report {

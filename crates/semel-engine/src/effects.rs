@@ -17,6 +17,7 @@ use semel_store::{Batch, DuePage, Page, Query, Write};
 use tracing::Instrument;
 
 use crate::call::Guard;
+use crate::clearance::{Executor, Slot};
 use crate::commit::{Fate, Stopped};
 use crate::flights::Seat;
 use crate::recall::{Recall, Returns};
@@ -72,7 +73,12 @@ enum Known {
 /// What came of one try to begin.
 enum Tried {
     Answer(Answer),
-    Wait { refusal: Refusal, known: Arc<Effect> },
+    Wait {
+        refusal: Refusal,
+        known: Arc<Effect>,
+    },
+    /// It would be armed, but nothing is ready to run it.
+    Unready(Option<Arc<Effect>>),
 }
 
 impl Engine {
@@ -80,16 +86,19 @@ impl Engine {
     /// receipt; when the winner is proven not applied, one of those waiting takes over.
     pub async fn begin(&self, ask: Begin, hold_ms: u64) -> Result<Answer, Error> {
         let span = trace::attempt(&ask.address);
-        self.begin_under(ask, hold_ms, None).instrument(span).await
+        let begun = self.begin_under(ask, hold_ms, None, &Executor::Task);
+        begun.instrument(span).await.map(|(answer, _)| answer)
     }
 
-    /// Like [`Engine::begin`], on behalf of a run: armed only while the run is held.
+    /// Like [`Engine::begin`], for code that runs here: armed only when something is ready to run
+    /// it, which is reserved, and, on behalf of a run, only while that is held.
     pub(crate) async fn begin_under(
         &self,
         mut ask: Begin,
         hold_ms: u64,
         guard: Option<Guard>,
-    ) -> Result<Answer, Error> {
+        executor: &Executor,
+    ) -> Result<(Answer, Slot), Error> {
         let returns = if ask.attempt_id.is_empty() { Returns::Never } else { Returns::ById };
         self.complete(&mut ask);
         let mut recall = Recall::new(self, returns);
@@ -97,12 +106,29 @@ impl Engine {
         let store = self.store();
         let hold_until = store.ground().now.steady.plus(hold_ms);
         let mut known = if seat.is_first { Known::Guess } else { Known::Ask };
+        let mut slot = None;
         loop {
-            let tried = self.try_begin(&ask, &mut seat, known, &mut recall, guard).await?;
-            let Tried::Wait { refusal, known: row } = tried else {
-                let Tried::Answer(answer) = tried else { unreachable!("a try waits or answers") };
-                return Ok(answer);
+            let tried = {
+                let is_ready = || match &slot {
+                    Some(_) => Ok(true),
+                    None => executor.ready_now().transpose().map(|now| {
+                        slot = now;
+                        slot.is_some()
+                    }),
+                };
+                self.try_begin(&ask, &mut seat, known, &mut recall, guard, is_ready).await?
             };
+            let (refusal, row) = match tried {
+                Tried::Answer(answer) => return Ok((answer, slot.unwrap_or_else(|| Box::new(())))),
+                Tried::Wait { refusal, known } => (refusal, known),
+                Tried::Unready(row) => {
+                    slot = Some(executor.ready().await?);
+                    known = Known::Row(row);
+                    continue;
+                }
+            };
+            // Others may use it while this caller waits.
+            slot = None;
             let now = store.ground().now;
             if now.reached(hold_until) {
                 return Err(refusal.into());
@@ -131,6 +157,7 @@ impl Engine {
         known: Known,
         recall: &mut Recall<'_>,
         guard: Option<Guard>,
+        mut is_ready: impl FnMut() -> Result<bool, Error>,
     ) -> Result<Tried, Error> {
         let flight = seat.flight();
         let _turn = flight.turn.lock().await;
@@ -155,6 +182,9 @@ impl Engine {
                 }
                 Err(refusal) => return Err(refusal.into()),
             };
+            if matches!(decision, Decision::Arm(..)) && !is_ready()? {
+                return Ok(Tried::Unready(known));
+            }
             match self.carry_out(decision, known.as_deref(), &ground, recall, guard).await {
                 Ok(answer) => return Ok(Tried::Answer(answer)),
                 Err(Stopped::Stale(row)) => known = row.map(Arc::from),

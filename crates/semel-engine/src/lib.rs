@@ -11,6 +11,7 @@ mod audit;
 mod call;
 mod cards;
 mod chance;
+mod clearance;
 mod commit;
 mod effects;
 mod error;
@@ -20,6 +21,7 @@ mod loops;
 pub mod measure;
 mod notify;
 mod once;
+mod open_attempts;
 mod outbox;
 mod proof;
 mod rates;
@@ -38,6 +40,7 @@ pub use approval_links::Question;
 pub use approvals::Decided;
 pub use audit::AuditPage;
 pub use call::{Call, Doer, Intent, Looked, Sent};
+pub use clearance::{Clearance, Executor, Slot};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
 pub use job::Handler;
@@ -46,7 +49,7 @@ pub use notify::Told;
 pub use once::Identity;
 pub use runs::{
     Body, Exhausted, Facts, Offer, OnDoubt, Pending, Port, Signal, Signalled, Start, Started,
-    StepFault, StepFn, Undo, Work, callback_signal,
+    StepFault, StepFn, StepTry, Undo, Work, callback_signal,
 };
 pub use schedules::{SchedulePage, Scheduled};
 pub use secrets::secrets_of;
@@ -106,6 +109,8 @@ struct Inner {
     registered: Arc<Notify>,
     /// Handlers that were all busy have room again.
     freed: Arc<Notify>,
+    /// Attempts that tasks of this process carry out.
+    attempts: Arc<open_attempts::Attempts>,
     dispatch: Arc<Dispatch>,
     releases: Known,
     repeats: Counting,
@@ -176,6 +181,7 @@ impl Engine {
             attended: Mutex::default(),
             registered: Arc::default(),
             freed: Arc::default(),
+            attempts: Arc::default(),
             dispatch: Arc::default(),
             releases: Known::default(),
             repeats: Counting::default(),

@@ -16,7 +16,7 @@ use crate::convert;
 use crate::declare::Declaration;
 use crate::error::raise;
 use crate::handle::Handle;
-use crate::job::doer;
+use crate::job::{RunsIn, doer, runs_in};
 use crate::mailbox::{Asked, Inbox, Told};
 use crate::process::{Ours, runtime};
 use crate::releases::{self, Offering, Policy};
@@ -156,8 +156,11 @@ impl App {
     ) -> PyResult<Asked> {
         let engine = self.semel()?.engine().clone();
         let call = declaration.call(&self.namespace, &key, None, input)?;
-        let work = transaction::work(inbox.mailbox(), Arc::new(function));
+        let (mailbox, function) = (inbox.mailbox(), Arc::new(function));
         inbox.ask(token, async move {
+            // Before the database waits for it.
+            let slot = mailbox.ready(RunsIn::Thread).await?;
+            let work = transaction::work(mailbox, function, slot);
             let receipt = engine.transaction(transaction::begin(call), work).await?;
             Ok(Told::Text(receipt.text().to_owned()))
         })
@@ -353,13 +356,15 @@ impl App {
     /// Registers the code that attends to due effects of an action which nobody waits for.
     fn attend(
         &self,
+        py: Python<'_>,
         inbox: &Inbox,
         declaration: &Declaration,
         send: Py<PyAny>,
         look: Option<Py<PyAny>>,
     ) -> PyResult<()> {
-        let look = look.map(Arc::new);
-        let doer = doer(inbox.mailbox(), Arc::new(send), look, declaration.abort);
+        let runs_in = runs_in(send.bind(py), look.as_ref().map(|look| look.bind(py)))?;
+        let (send, look) = (Arc::new(send), look.map(Arc::new));
+        let doer = doer(inbox.mailbox(), send, look, runs_in, declaration.abort);
         let handler = Handler { doer, declared: declaration.declared, retry: declaration.retry };
         let semel = self.semel()?;
         semel.engine().handle(self.namespace.clone(), declaration.action.clone(), handler);
@@ -378,6 +383,13 @@ impl App {
             engine.drain(patience_ms).await;
             Ok(Told::Nothing)
         })
+    }
+
+    /// The attempts that this process carries out: of which effect, and the milliseconds until
+    /// their deadline.
+    fn open_attempts(&self) -> PyResult<Vec<(String, u64)>> {
+        let open = self.semel()?.engine().open_attempts();
+        Ok(open.into_iter().map(|(address, ms)| (address.to_string(), ms)).collect())
     }
 
     /// Tells everything that the store of a rehearsal holds, as JSON.

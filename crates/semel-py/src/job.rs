@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use semel::{Intent, Json};
 use semel_core::effect::Abort;
 use semel_core::journal::Raised;
-use semel_engine::{Doer, Looked, Sent, StepFault, StepFn};
+use semel_engine::{Clearance, Doer, Executor, Looked, Sent, StepFault, StepFn, StepTry};
 use tokio::sync::oneshot;
 
 use crate::convert::{self, Exception};
@@ -86,11 +86,45 @@ impl Drop for Job {
     }
 }
 
+/// What runs a function of Python for an event loop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RunsIn {
+    /// The event loop itself.
+    Loop,
+    /// One of its threads.
+    Thread,
+}
+
+impl RunsIn {
+    /// As the work says of itself.
+    pub(crate) fn of(work: &Bound<'_, PyAny>) -> PyResult<RunsIn> {
+        let is_async: bool = work.getattr("is_async")?.extract()?;
+        Ok(if is_async { RunsIn::Loop } else { RunsIn::Thread })
+    }
+}
+
+/// What an effect needs ready: a thread, if it or its look is sync.
+pub(crate) fn runs_in(
+    send: &Bound<'_, PyAny>,
+    look: Option<&Bound<'_, PyAny>>,
+) -> PyResult<RunsIn> {
+    let look = look.map_or(Ok(RunsIn::Loop), RunsIn::of)?;
+    Ok(if look == RunsIn::Thread { look } else { RunsIn::of(send)? })
+}
+
+/// Where functions of Python run: the thread that reads the mailbox, or one of its threads.
+pub(crate) fn executor(mailbox: Arc<Mailbox>, runs_in: RunsIn) -> Executor {
+    Executor::Away(Arc::new(move || {
+        let mailbox = mailbox.clone();
+        Box::pin(async move { mailbox.ready(runs_in).await })
+    }))
+}
+
 /// A function of Python as the code of a step.
 pub(crate) fn step_fn(mailbox: Arc<Mailbox>, function: Function) -> StepFn {
-    Arc::new(move |attempt| {
-        let function = function.clone();
-        let job = Job::begin(&mailbox, |job| Message::Step { job, function, attempt });
+    Arc::new(move |turn| {
+        let (function, turn) = (function.clone(), StepTurn { turn });
+        let job = Job::begin(&mailbox, |job| Message::Step { job, function, turn });
         Box::pin(async move {
             match Job::ended(job).await {
                 Reply::Value(text) => Json::from_text(text).map_err(|invalid| {
@@ -114,8 +148,10 @@ pub(crate) fn doer(
     mailbox: Arc<Mailbox>,
     send: Function,
     look: Option<Function>,
+    runs_in: RunsIn,
     abort: Abort,
 ) -> Arc<Doer> {
+    let executor = executor(mailbox.clone(), runs_in);
     let looker = mailbox.clone();
     let send = Box::new(move |intent: Intent| {
         let (function, intent) = (send.clone(), SendIntent { intent });
@@ -132,7 +168,7 @@ pub(crate) fn doer(
         };
         Box::new(look) as Box<dyn Fn(Intent) -> _ + Send + Sync>
     });
-    Arc::new(Doer { send, look, abort })
+    Arc::new(Doer { send, look, abort, executor })
 }
 
 fn sent(reply: Reply) -> Sent {
@@ -165,6 +201,39 @@ fn looked(reply: Reply) -> Looked {
         Reply::Failed { detail, .. } => Looked::Unknown(detail),
         Reply::Value(_) => Looked::Unknown("a look has hits".into()),
     }
+}
+
+/// One attempt of a step, for a function of Python.
+#[pyclass(frozen)]
+pub(crate) struct StepTurn {
+    turn: StepTry,
+}
+
+#[pymethods]
+impl StepTurn {
+    #[getter]
+    fn attempt(&self) -> u32 {
+        self.turn.attempt
+    }
+
+    /// Whether the function may begin: asked last before it is called, by the thread that calls it.
+    fn begin(&self) -> bool {
+        self.turn.clearance.begin()
+    }
+
+    /// Whether what it gave to await may begin, in another thread.
+    fn is_in_time(&self) -> bool {
+        self.turn.clearance.is_in_time()
+    }
+
+    /// The thread is free again.
+    fn release(&self) {
+        release(&self.turn.clearance);
+    }
+}
+
+fn release(clearance: &Clearance) {
+    drop(clearance.take_slot());
 }
 
 /// The intent that a function of Python carries out.
@@ -214,5 +283,20 @@ impl SendIntent {
     #[getter]
     fn fence(&self) -> u64 {
         self.intent.fence()
+    }
+
+    /// Whether the function may begin: asked last before it is called, by the thread that calls it.
+    fn begin(&self) -> bool {
+        self.intent.clearance().begin()
+    }
+
+    /// Whether what it gave to await may begin, in another thread.
+    fn is_in_time(&self) -> bool {
+        self.intent.clearance().is_in_time()
+    }
+
+    /// The thread is free again.
+    fn release(&self) {
+        release(self.intent.clearance());
     }
 }

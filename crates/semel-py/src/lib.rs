@@ -99,6 +99,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<mailbox::Asked>()?;
     module.add_class::<port::RunPort>()?;
     module.add_class::<job::SendIntent>()?;
+    module.add_class::<job::StepTurn>()?;
     module.add_class::<transaction::Transaction>()?;
     module.add_class::<within::Asking>()?;
     module.add_class::<within::Within>()?;

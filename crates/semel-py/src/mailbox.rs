@@ -4,20 +4,21 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
-use semel::{Error, Json, RunHandle, Semel};
-use tokio::sync::oneshot;
+use semel::{Code, Error, Json, RunHandle, Semel};
+use semel_engine::Slot;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::app::App;
 use crate::convert::Exception;
 use crate::error;
 use crate::handle::Handle;
-use crate::job::{Reply, SendIntent};
+use crate::job::{Reply, RunsIn, SendIntent, StepTurn};
 use crate::port::{RunPort, Turn};
 use crate::process::runtime;
 use crate::transaction::Transaction;
@@ -25,6 +26,9 @@ use crate::within::{Asking, Within};
 
 /// A function of Python. It is only ever called by a thread of Python.
 pub(crate) type Function = Arc<Py<PyAny>>;
+
+/// How lately an event loop must have read its mailbox to count as ready without being asked.
+const FRESH: Duration = Duration::from_millis(50);
 
 /// What the engine has for a thread of Python.
 pub(crate) enum Message {
@@ -47,7 +51,7 @@ pub(crate) enum Message {
     Step {
         job: u64,
         function: Function,
-        attempt: u32,
+        turn: StepTurn,
     },
     Send {
         job: u64,
@@ -72,6 +76,8 @@ pub(crate) enum Message {
     Abort {
         job: u64,
     },
+    /// Somebody waits for this mailbox to be read.
+    Ping(oneshot::Sender<()>),
     /// The answer to something that Python asked for.
     Told {
         token: u64,
@@ -95,6 +101,8 @@ pub(crate) struct Mailbox {
     state: Mutex<State>,
     bell: OwnedFd,
     job_next: AtomicU64,
+    /// The threads for sync work of an event loop. Without any it is done by whoever reads this.
+    threads: Option<Arc<Semaphore>>,
 }
 
 #[derive(Default)]
@@ -105,6 +113,8 @@ struct State {
     turns: HashMap<u64, oneshot::Sender<Turn>>,
     /// What Python has said since it was last passed on.
     said: Vec<Said>,
+    /// When the thread that reads this was last seen.
+    seen: Option<Instant>,
     is_closed: bool,
 }
 
@@ -128,6 +138,32 @@ impl Mailbox {
             // It can only fail when it rings already.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
+    }
+
+    /// Waits until the thread that reads this gets to what is left here, and, for sync work of an
+    /// event loop, until one of its threads is free: that is reserved by what is returned.
+    pub(crate) async fn ready(&self, runs_in: RunsIn) -> Result<Slot, Error> {
+        // Whoever blocks on a call of its own does nothing but read this.
+        let Some(threads) = &self.threads else { return Ok(Box::new(())) };
+        let thread = match runs_in {
+            RunsIn::Loop => None,
+            RunsIn::Thread => {
+                Some(threads.clone().acquire_owned().await.map_err(|_| loop_closed())?)
+            }
+        };
+        let (ping, read) = oneshot::channel();
+        {
+            let state = self.lock();
+            if state.is_closed {
+                return Err(loop_closed());
+            }
+            if state.seen.is_some_and(|seen| seen.elapsed() < FRESH) {
+                return Ok(Box::new(thread));
+            }
+        }
+        self.push(Message::Ping(ping));
+        read.await.map_err(|_| loop_closed())?;
+        Ok(Box::new(thread))
     }
 
     /// Hands the code of a run over, and says where it will be heard of again. A mailbox that is
@@ -205,6 +241,11 @@ impl Mailbox {
         }
     }
 
+    /// The thread that reads this is at it.
+    fn see(&self) {
+        self.lock().seen = Some(Instant::now());
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -223,6 +264,7 @@ impl Message {
             | Message::Ask(_)
             | Message::Work(_)
             | Message::Abort { .. }
+            | Message::Ping(_)
             | Message::Told { .. } => None,
         }
     }
@@ -240,8 +282,8 @@ impl Message {
                 ("advance", body, list).into_pyobject(py)
             }
             Message::Drop { body } => ("drop", body).into_pyobject(py),
-            Message::Step { job, function, attempt } => {
-                ("step", job, function.bind(py), attempt).into_pyobject(py)
+            Message::Step { job, function, turn } => {
+                ("step", job, function.bind(py), Py::new(py, turn)?).into_pyobject(py)
             }
             Message::Send { job, function, intent } => {
                 ("send", job, function.bind(py), Py::new(py, intent)?).into_pyobject(py)
@@ -255,6 +297,7 @@ impl Message {
             Message::Ask(asking) => ("ask", Py::new(py, asking)?).into_pyobject(py),
             Message::Work(within) => ("work", Py::new(py, within)?).into_pyobject(py),
             Message::Abort { job } => ("abort", job).into_pyobject(py),
+            Message::Ping(_) => unreachable!("it is answered when the mailbox is read"),
             Message::Told { token, told: Ok(told) } => {
                 let value = told.into_python(py)?;
                 ("told", token, value, py.None()).into_pyobject(py)
@@ -264,6 +307,10 @@ impl Message {
             }
         }
     }
+}
+
+fn loop_closed() -> Error {
+    Error::new(Code::StoreUnavailable, "the event loop was closed before the call")
 }
 
 fn answered(py: Python<'_>, waiter: u32, answer: Answer) -> PyResult<Bound<'_, PyTuple>> {
@@ -303,6 +350,7 @@ impl Inbox {
         F: Future<Output = Result<Told, Error>> + Send + 'static,
     {
         let mailbox = self.mailbox();
+        mailbox.see();
         let task = runtime()?.spawn(async move {
             let told = work.await;
             mailbox.push(Message::Told { token, told });
@@ -313,13 +361,16 @@ impl Inbox {
 
 #[pymethods]
 impl Inbox {
+    /// With `threads` it is that of an event loop, which has so many of them for sync work.
     #[new]
-    fn new() -> PyResult<Inbox> {
+    #[pyo3(signature = (threads=None))]
+    fn new(threads: Option<usize>) -> PyResult<Inbox> {
         runtime()?;
         let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(std::io::Error::from)?;
         let state = Mutex::default();
-        let mailbox = Arc::new(Mailbox { state, bell, job_next: AtomicU64::new(1) });
+        let threads = threads.map(|count| Arc::new(Semaphore::new(count)));
+        let mailbox = Arc::new(Mailbox { state, bell, job_next: AtomicU64::new(1), threads });
         Ok(Inbox { mailbox, process: std::process::id() })
     }
 
@@ -332,10 +383,18 @@ impl Inbox {
     fn drain<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         // The bell first: what comes in after the queue was taken rings it again.
         let _ = rustix::io::read(&self.mailbox.bell, &mut [0_u8; 8][..]);
-        let messages = std::mem::take(&mut self.mailbox.lock().queue);
+        let messages = {
+            let mut state = self.mailbox.lock();
+            state.seen = Some(Instant::now());
+            std::mem::take(&mut state.queue)
+        };
         let list = PyList::empty(py);
         for message in messages {
-            list.append(message.into_python(py)?)?;
+            match message {
+                // Nobody waits for it any more, if it fails.
+                Message::Ping(read) => drop(read.send(())),
+                message => list.append(message.into_python(py)?)?,
+            }
         }
         Ok(list)
     }
@@ -386,6 +445,9 @@ impl Inbox {
         let jobs = std::mem::take(&mut state.jobs);
         let turns = std::mem::take(&mut state.turns);
         drop(state);
+        if let Some(threads) = &self.mailbox.threads {
+            threads.close();
+        }
         drop((queue, jobs, turns));
     }
 

@@ -14,7 +14,7 @@ use semel_engine::{Exhausted, Pending, Port, Start, Undo, Work};
 use crate::convert::{self, Exception};
 use crate::declare::Again;
 use crate::error::raise;
-use crate::job::step_fn;
+use crate::job::{RunsIn, executor, step_fn};
 use crate::mailbox::Mailbox;
 use crate::wish::Wish;
 
@@ -80,10 +80,16 @@ impl RunPort {
         self.mailbox.end_turn(self.body, turn);
     }
 
-    fn step_work(&self, function: Py<PyAny>, again: &Again, may_fail: bool) -> Work {
-        let run = step_fn(self.mailbox.clone(), Arc::new(function));
+    fn step_work(
+        &self,
+        function: &Bound<'_, PyAny>,
+        again: &Again,
+        may_fail: bool,
+    ) -> PyResult<Work> {
+        let executor = executor(self.mailbox.clone(), RunsIn::of(function)?);
+        let run = step_fn(self.mailbox.clone(), Arc::new(function.clone().unbind()));
         let exhausted = if may_fail { Exhausted::Fail } else { Exhausted::Pause };
-        Work::Step { run, retry: again.retry, exhausted }
+        Ok(Work::Step { run, executor, retry: again.retry, exhausted })
     }
 }
 
@@ -105,12 +111,12 @@ impl RunPort {
         &self,
         waiter: u32,
         id: String,
-        function: Py<PyAny>,
+        function: &Bound<'_, PyAny>,
         again: &Again,
         may_fail: bool,
         request: Option<String>,
     ) -> PyResult<()> {
-        let work = self.step_work(function, again, may_fail);
+        let work = self.step_work(function, again, may_fail)?;
         let pending = match request {
             None => self.port.command(id, "step".to_owned(), work),
             Some(request) => self.port.model(id, input_digest(&convert::json(request)?), work),

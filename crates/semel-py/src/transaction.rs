@@ -1,8 +1,8 @@
 //! An effect that is rows in the ledger's own SQLite: Python says which, and the thread that owns
 //! the database writes them. No second SQLite ever opens the file.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ use semel::rusqlite::{self, Connection, params_from_iter};
 use semel::{Code, Error, Json};
 use semel_core::effect::{Begin, Permit};
 use semel_core::limits;
-use semel_engine::Call;
+use semel_engine::{Call, Slot};
 
 use crate::error::raise;
 use crate::mailbox::{Function, Mailbox, Message};
@@ -20,7 +20,13 @@ use crate::mailbox::{Function, Mailbox, Message};
 type Rows = Vec<Vec<Value>>;
 
 enum Ask {
-    Execute { sql: String, parameters: Vec<Value>, answer: Sender<Result<Rows, String>> },
+    /// The function is about to begin.
+    Begin(Sender<()>),
+    Execute {
+        sql: String,
+        parameters: Vec<Value>,
+        answer: Sender<Result<Rows, String>>,
+    },
     End(Result<Json, String>),
 }
 
@@ -29,6 +35,8 @@ enum Ask {
 pub(crate) struct Transaction {
     ask: Sender<Ask>,
     input: String,
+    /// The thread that stood ready for it.
+    slot: Mutex<Option<Slot>>,
 }
 
 #[pymethods]
@@ -37,6 +45,14 @@ impl Transaction {
     #[getter]
     fn input(&self) -> &str {
         &self.input
+    }
+
+    /// Whether the function may begin: the transaction is open and waits for it.
+    fn begin(&self, py: Python<'_>) -> bool {
+        py.detach(|| {
+            let (answer, answered) = channel();
+            self.ask.send(Ask::Begin(answer)).is_ok() && answered.recv().is_ok()
+        })
     }
 
     /// Runs one statement and returns its rows.
@@ -63,6 +79,11 @@ impl Transaction {
         rows.map_err(failed)?.into_iter().map(row).collect()
     }
 
+    /// The thread is free again.
+    fn release(&self) {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
     /// Ends it: the rows and this receipt are committed.
     fn commit(&self, receipt: String) -> PyResult<()> {
         let receipt = crate::convert::json(receipt)?;
@@ -80,11 +101,12 @@ impl Transaction {
 pub(crate) fn work(
     mailbox: Arc<Mailbox>,
     function: Function,
+    slot: Slot,
 ) -> impl FnOnce(&Connection, &Permit) -> Result<Json, String> + Send + 'static {
     move |connection, permit| {
         let (ask, asked) = channel();
         let input = permit.input.text().to_owned();
-        let transaction = Transaction { ask, input };
+        let transaction = Transaction { ask, input, slot: Mutex::new(Some(slot)) };
         let Some((job, _reply)) = mailbox.job() else {
             return Err("the event loop was closed before the transaction".into());
         };
@@ -104,6 +126,7 @@ fn serve(connection: &Connection, asked: &Receiver<Ask>) -> Result<Json, String>
                 let rows = execute(connection, &sql, parameters);
                 let _ = answer.send(rows.map_err(|error| error.to_string()));
             }
+            Ok(Ask::Begin(answer)) => drop(answer.send(())),
             Ok(Ask::End(ended)) => return ended,
             Err(_) => return Err("the function did not end in time, or was lost".into()),
         }

@@ -9,7 +9,7 @@ use semel_engine::{Call, Doer, Error};
 
 use crate::declare::Declaration;
 use crate::error::raise;
-use crate::job::doer;
+use crate::job::{RunsIn, doer, runs_in};
 use crate::mailbox::{Function, Mailbox};
 
 /// What a person is asked before the effect is sent.
@@ -45,6 +45,7 @@ pub(crate) struct Wish {
     input: String,
     send: Function,
     look: Option<Function>,
+    runs_in: RunsIn,
     ask: Option<approve::Ask>,
 }
 
@@ -52,7 +53,9 @@ pub(crate) struct Wish {
 impl Wish {
     #[new]
     #[pyo3(signature = (declaration, key, downstream_key, input, send, look, ask=None))]
+    #[expect(clippy::too_many_arguments, reason = "a wish has that many parts")]
     fn new(
+        py: Python<'_>,
         declaration: Py<Declaration>,
         key: Vec<String>,
         downstream_key: Option<String>,
@@ -60,10 +63,11 @@ impl Wish {
         send: Py<PyAny>,
         look: Option<Py<PyAny>>,
         ask: Option<&Ask>,
-    ) -> Wish {
+    ) -> PyResult<Wish> {
+        let runs_in = runs_in(send.bind(py), look.as_ref().map(|look| look.bind(py)))?;
         let (send, look) = (Arc::new(send), look.map(Arc::new));
         let ask = ask.map(|asked| asked.ask.clone());
-        Wish { declaration, key, downstream_key, input, send, look, ask }
+        Ok(Wish { declaration, key, downstream_key, input, send, look, runs_in, ask })
     }
 }
 
@@ -81,6 +85,7 @@ impl Wish {
 
     /// The code, run by the thread that reads the mailbox.
     pub(crate) fn doer(&self, mailbox: Arc<Mailbox>) -> Arc<Doer> {
-        doer(mailbox, self.send.clone(), self.look.clone(), self.declaration().abort)
+        let (send, look) = (self.send.clone(), self.look.clone());
+        doer(mailbox, send, look, self.runs_in, self.declaration().abort)
     }
 }

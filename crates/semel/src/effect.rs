@@ -1,5 +1,6 @@
 //! Declaring and calling one effect.
 
+mod blocking;
 mod observed;
 
 use std::future::Future;
@@ -19,7 +20,7 @@ use semel_core::limits;
 use semel_core::record::Contract;
 use semel_core::retry::Retry;
 use semel_core::run::course::check_step_name;
-use semel_engine::{Call, Doer, Error, Intent, Looked, OnDoubt, Port, Sent, Undo, Work};
+use semel_engine::{Call, Doer, Error, Executor, Intent, Looked, OnDoubt, Port, Sent, Undo, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -232,7 +233,12 @@ impl<'a> Effect<'a> {
             })
         });
         let send = self.watch_undo(&undo, std::any::type_name::<T>(), send);
-        let doer = Arc::new(Doer { send, look: undo.look, abort: Abort::Possible });
+        let doer = Arc::new(Doer {
+            send,
+            look: undo.look,
+            abort: Abort::Possible,
+            executor: Executor::Task,
+        });
         let address = undo.key.and_then(|key| undo.semel.address(&undo.action, key));
         self.undo = Some(address.and_then(|address| {
             let call = Call {
@@ -282,36 +288,33 @@ impl<'a> Effect<'a> {
 
     /// Performs the effect, or returns the first receipt. Dropping the future detaches from the
     /// attempt and never cuts it.
-    pub async fn call<T, F, Fut>(self, send: F) -> Result<T, Error>
+    pub async fn call<T, F, Fut>(mut self, send: F) -> Result<T, Error>
     where
         T: Serialize + DeserializeOwned,
         F: Fn(Intent) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<T, Failure>> + Send + 'static,
     {
         let send = self.watch(std::any::type_name::<T>(), send_fn(send));
-        self.perform(send, Abort::Possible).await
+        let look = self.look.take();
+        self.perform(Doer { send, look, abort: Abort::Possible, executor: Executor::Task }).await
     }
 
     /// Like [`Effect::call`], for code that blocks its thread. It cannot be aborted: beyond its
     /// deadline it stays open and is listed as overdue.
-    pub async fn call_blocking<T, F>(self, send: F) -> Result<T, Error>
+    pub async fn call_blocking<T, F>(mut self, send: F) -> Result<T, Error>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
         F: Fn(Intent) -> Result<T, Failure> + Send + Sync + 'static,
     {
-        let send = Arc::new(send);
-        let run = move |intent: Intent| {
-            let send = send.clone();
-            let task = tokio::task::spawn_blocking(move || send(intent));
-            async move { task.await.unwrap_or_else(|error| Err(Failure::unknown(error))) }
-        };
-        let send = self.watch(std::any::type_name::<T>(), send_fn(run));
-        self.perform(send, Abort::Impossible).await
+        let send = self.watch(std::any::type_name::<T>(), blocking::send_fn(send));
+        let look = self.look.take().map(blocking::look_fn);
+        let doer = Doer { send, look, abort: Abort::Impossible, executor: blocking::threads() };
+        self.perform(doer).await
     }
 
-    async fn perform<T: DeserializeOwned>(self, send: SendFn, abort: Abort) -> Result<T, Error> {
+    async fn perform<T: DeserializeOwned>(self, doer: Doer) -> Result<T, Error> {
         let engine = self.semel.engine.clone();
-        let doer = Arc::new(Doer { send, look: self.look, abort });
+        let doer = Arc::new(doer);
         let mut call = Call {
             address: self.semel.address(&self.action, self.key?)?,
             input: self.input?,

@@ -7,7 +7,7 @@ use semel_core::effect::Abort;
 use semel_core::key::Action;
 use semel_core::record::Contract;
 use semel_core::retry::Retry;
-use semel_engine::{Doer, Error, Intent};
+use semel_engine::{Doer, Error, Executor, Intent};
 use serde::Serialize;
 
 use crate::effect::{Effect, send_fn};
@@ -56,7 +56,12 @@ impl<'a> Handler<'a> {
         Fut: Future<Output = Result<T, Failure>> + Send + 'static,
     {
         let action = Action::new(&self.action)?;
-        let doer = Doer { send: send_fn(send), look: self.effect.look, abort: Abort::Possible };
+        let doer = Doer {
+            send: send_fn(send),
+            look: self.effect.look,
+            abort: Abort::Possible,
+            executor: Executor::Task,
+        };
         let handler = semel_engine::Handler {
             doer: Arc::new(doer),
             declared: self.effect.declared,

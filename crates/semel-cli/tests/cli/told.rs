@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel::{Error, Json, Raised, Retry};
-use semel_engine::{Body, Engine, Exhausted, Offer, Port, StepFault, Work};
+use semel_engine::{Body, Engine, Executor, Exhausted, Offer, Port, StepFault, Work};
 use semel_store::{Access, Clock, Opened};
 use serde_json::json;
 
@@ -33,7 +33,12 @@ async fn order(port: Port) -> Result<Json, Error> {
         let fault = StepFault { detail: "no stock".into(), is_final: false, raised };
         Box::pin(async { Err(fault) }) as _
     };
-    let work = Work::Step { run: Arc::new(run), retry: Retry::NONE, exhausted: Exhausted::Fail };
+    let work = Work::Step {
+        run: Arc::new(run),
+        executor: Executor::Task,
+        retry: Retry::NONE,
+        exhausted: Exhausted::Fail,
+    };
     let value = port.command(port.next_id("order"), "step".into(), work).await?;
     Ok(value.expect("a step has a value"))
 }

@@ -129,6 +129,13 @@ pub fn take(run: &Run, ask: &Take, now: &Moment) -> Result<Run, Refusal> {
     Ok(Run { fence, lease, waits: Vec::new(), nudged: false, stranded: None, ..next(run) })
 }
 
+/// Until when the holder may begin the code of a step: a little before its lease ends, as a permit
+/// does. Later another worker may have the run.
+pub fn may_begin_until(lease: &Lease, lease_ms: u64) -> Steady {
+    let margin = i64::try_from(limits::MARGIN_MS.min(lease_ms / 4)).expect("a margin is short");
+    Steady { ms: lease.until.ms - margin, ..lease.until }
+}
+
 /// The lease goes on.
 pub fn renew(run: &Run, fence: u64, lease_ms: u64, now: &Moment) -> Result<Run, Refusal> {
     let mut lease = held(run, fence)?.clone();

@@ -22,6 +22,7 @@ use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::run::course::{Answer, Delivered};
 use semel_core::run::{self, Run, Wait};
+use semel_core::time::Steady;
 use semel_store::{Delivery, Inked};
 
 use super::children::Children;
@@ -50,6 +51,10 @@ pub(crate) enum Happened {
     Stepped {
         id: String,
         result: Result<Json, StepFault>,
+    },
+    /// The lease was over before the code of a step began.
+    Late {
+        id: String,
     },
     /// With whether the receipt was there before.
     Settled {
@@ -84,6 +89,8 @@ pub(crate) struct Driver {
     pub(crate) run: Run,
     pub(crate) fence: u64,
     pub(crate) held: Arc<Held>,
+    /// Until when the code of a step may begin: for as long as the lease is known to go on.
+    pub(crate) begins_until: Arc<Mutex<Steady>>,
     pub(crate) ink: Ink,
     body: Option<BoxFuture<'static, Result<Json, Error>>>,
     /// The code. A run that is only to be cancelled needs none.
@@ -149,11 +156,13 @@ impl Driver {
         };
         let (port, desk) = Port::new(facts);
         let alarm = Arc::new(Alarm::default());
+        let begins_until = Arc::new(Mutex::new(begins_until(engine, &run)));
         Driver {
             engine: engine.clone(),
             run,
             fence,
             held,
+            begins_until,
             ink,
             body: None,
             make,
@@ -184,6 +193,12 @@ impl Driver {
             children: Children::default(),
             entities: Entities::default(),
         }
+    }
+
+    /// The run as it is in the store, and with it how long the lease goes on.
+    pub(crate) fn know(&mut self, run: Run) {
+        *lock(&self.begins_until) = begins_until(&self.engine, &run);
+        self.run = run;
     }
 
     /// Leads the code to where the journal ends. Nothing outside is touched.
@@ -391,6 +406,14 @@ impl Driver {
             this.timers.poll_due(context, &now).map(|()| Ok(Happened::Due))
         })
         .await
+    }
+}
+
+/// Of a run that nobody holds, such as one that is only replayed, no code begins.
+fn begins_until(engine: &Engine, run: &Run) -> Steady {
+    match &run.lease {
+        Some(lease) => run::may_begin_until(lease, engine.run_lease_ms()),
+        None => engine.store().ground().now.steady,
     }
 }
 

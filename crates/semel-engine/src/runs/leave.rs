@@ -133,13 +133,36 @@ impl Driver {
         let renewed = run::renew(&self.run, self.fence, lease_ms, &now);
         let renewed = renewed.map_err(|_| Halt::Lost)?;
         match self.engine.commit(Write::run(&renewed, &now).into()).await {
-            Ok(()) => self.run = renewed,
+            Ok(()) => self.know(renewed),
             // Touched meanwhile: the next look sees it.
             Err(Stopped::Stale(_)) => self.held.touch(),
             Err(Stopped::Error(error)) if is_passing(error.code()) => {}
             Err(Stopped::Error(error)) => return Err(error.into()),
         }
         Ok(())
+    }
+
+    /// Renews a lease that is over, unless somebody else has the run by now.
+    pub(crate) async fn renew_firmly(&mut self) -> Result<(), Halt> {
+        self.ink.flush().await?;
+        let mut patience = Patience::default();
+        loop {
+            self.reload_firmly().await?;
+            let now = self.engine.store().ground().now;
+            let renewed = run::renew(&self.run, self.fence, self.engine.run_lease_ms(), &now);
+            let renewed = renewed.map_err(|_| Halt::Lost)?;
+            match self.engine.commit(Write::run(&renewed, &now).into()).await {
+                Ok(()) => {
+                    self.know(renewed);
+                    return Ok(());
+                }
+                Err(Stopped::Stale(_)) => {}
+                Err(Stopped::Error(error)) if is_passing(error.code()) => {
+                    patience.wait(self.engine.store().clock(), error).await?;
+                }
+                Err(Stopped::Error(error)) => return Err(error.into()),
+            }
+        }
     }
 
     async fn reload(&mut self) -> Result<(), Halt> {
@@ -152,7 +175,7 @@ impl Driver {
         if run.version != self.run.version {
             self.inbox = store.inbox(run.number).await.map_err(Error::from)?;
         }
-        self.run = run;
+        self.know(run);
         Ok(())
     }
 

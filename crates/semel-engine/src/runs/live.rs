@@ -14,9 +14,10 @@ use semel_store::Write;
 use tracing::Instrument;
 
 use super::drive::{Driver, Halt, Happened, foreign, pause};
-use super::port::{Exhausted, OnDoubt, StepFault, Work};
+use super::port::{Exhausted, OnDoubt, StepFault, StepTry, Work};
 use super::timers::Purpose;
 use crate::call::{is_passing, is_repeat};
+use crate::clearance::{Clearance, Until};
 use crate::{Error, lock, measure, trace};
 
 impl Driver {
@@ -25,6 +26,7 @@ impl Driver {
         match happened {
             Happened::Durable => Ok(()),
             Happened::Stepped { id, result } => self.stepped(id, result).await,
+            Happened::Late { id } => self.begin_again(id).await,
             Happened::Settled { id, result } => self.settled(id, result).await,
             Happened::Child { id, result } => self.child_started(id, *result).await,
             Happened::Entered { id, result } => self.entered(id, result).await,
@@ -134,25 +136,52 @@ impl Driver {
             self.timers.set(&id, retry_at, Purpose::Retry);
             return;
         }
-        let Work::Step { run, .. } = &self.works[&id] else { unreachable!("it is a step") };
-        let run = run.clone();
+        let Work::Step { run, executor, .. } = &self.works[&id] else {
+            unreachable!("it is a step")
+        };
+        let (run, executor, engine) = (run.clone(), executor.clone(), self.engine.clone());
+        let begins_until = self.begins_until.clone();
         if lock(&self.desk).is_model(&id) {
             measure::model_called();
         }
         let span = trace::step(&id, failed + 1);
         let attempt = async move {
-            let attempt = AssertUnwindSafe(async { run(failed + 1).await });
+            let slot = match executor.ready().await {
+                Ok(slot) => slot,
+                Err(error) => {
+                    let (detail, is_final) = (error.detail().to_owned(), false);
+                    let fault = StepFault { detail, is_final, raised: None };
+                    return Happened::Stepped { id, result: Err(fault) };
+                }
+            };
+            let clearance = Clearance::new(&engine, Until::Lease(begins_until), slot);
+            // The last look at the lease before the code, in the poll that calls it.
+            if !executor.is_away() && !clearance.begin() {
+                return Happened::Late { id };
+            }
+            let turn = StepTry { attempt: failed + 1, clearance: clearance.clone() };
+            let attempt = AssertUnwindSafe(async { run(turn).await });
             let panicked = || {
                 let detail = "the step panicked".into();
                 StepFault { detail, is_final: false, raised: None }
             };
             let result = attempt.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
+            if clearance.was_late() {
+                return Happened::Late { id };
+            }
             if result.is_err() {
                 trace::failed();
             }
             Happened::Stepped { id, result }
         };
         self.steps.push(attempt.instrument(span).boxed());
+    }
+
+    /// The lease was over before the code of a step began. It begins if the run is still ours.
+    async fn begin_again(&mut self, id: String) -> Result<(), Halt> {
+        self.renew_firmly().await?;
+        self.unstarted.push_back(id);
+        Ok(())
     }
 
     pub(crate) fn start_effect(&mut self, id: String) {

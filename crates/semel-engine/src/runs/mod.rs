@@ -23,7 +23,9 @@ mod undo;
 
 pub use callbacks::callback_signal;
 pub use dispatch::Offer;
-pub use port::{Body, Exhausted, Facts, OnDoubt, Pending, Port, StepFault, StepFn, Undo, Work};
+pub use port::{
+    Body, Exhausted, Facts, OnDoubt, Pending, Port, StepFault, StepFn, StepTry, Undo, Work,
+};
 pub use steer::{Signal, Signalled};
 
 pub(crate) use dispatch::Dispatch;

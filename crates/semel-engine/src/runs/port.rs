@@ -20,13 +20,23 @@ use semel_core::time::Wall;
 use uuid::Uuid;
 
 use super::Start;
+use crate::clearance::{Clearance, Executor};
 use crate::{Call, Doer, Error, lock, measure};
 
 /// The code of a workflow: its input in, its result out. Called once per replay.
 pub type Body = Arc<dyn Fn(Port, Json) -> BoxFuture<'static, Result<Json, Error>> + Send + Sync>;
 
-/// The code of a step, told which attempt it is.
-pub type StepFn = Arc<dyn Fn(u32) -> BoxFuture<'static, Result<Json, StepFault>> + Send + Sync>;
+/// The code of a step.
+pub type StepFn = Arc<dyn Fn(StepTry) -> BoxFuture<'static, Result<Json, StepFault>> + Send + Sync>;
+
+/// One attempt of a step.
+#[derive(Clone, Debug)]
+pub struct StepTry {
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// The right to begin, which an executor that is not the engine's own task asks for.
+    pub clearance: Clearance,
+}
 
 /// Why an attempt of a step has no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +52,7 @@ pub struct StepFault {
 pub enum Work {
     Step {
         run: StepFn,
+        executor: Executor,
         retry: Retry,
         exhausted: Exhausted,
     },

@@ -20,7 +20,7 @@ use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::limits;
 use semel_core::record::{Contract, Effect};
 use semel_core::retry::Retry;
-use semel_engine::{Call, Doer, Engine, Intent, Looked, Sent};
+use semel_engine::{Call, Doer, Engine, Executor, Intent, Looked, Sent};
 use semel_store::Access;
 use semel_store::memory::Memory;
 use semel_store::sqlite::Sqlite;
@@ -300,7 +300,12 @@ impl Script {
             }
             .boxed()
         };
-        Arc::new(Doer { send, look: Some(Box::new(look)), abort: Abort::Possible })
+        Arc::new(Doer {
+            send,
+            look: Some(Box::new(look)),
+            abort: Abort::Possible,
+            executor: Executor::Task,
+        })
     }
 }
 
@@ -310,7 +315,7 @@ where
     Fut: Future<Output = Sent> + Send + 'static,
 {
     let send = Box::new(move |intent| send(intent).boxed());
-    Arc::new(Doer { send, look: None, abort: Abort::Possible })
+    Arc::new(Doer { send, look: None, abort: Abort::Possible, executor: Executor::Task })
 }
 
 /// No row may break an invariant.

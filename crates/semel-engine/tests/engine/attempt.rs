@@ -9,7 +9,7 @@ use semel_core::contract::Declared;
 use semel_core::effect::{Abort, State};
 use semel_core::record::{Contract, Effect};
 use semel_core::retry::Retry;
-use semel_engine::{Call, Doer, Engine, Looked, Sent};
+use semel_engine::{Call, Doer, Engine, Executor, Looked, Sent};
 
 use crate::common::{
     Fault, File, Flaky, NATIVE, PROBE, Script, World, address, ask, call, check, declared, drive,
@@ -120,6 +120,7 @@ async fn a_panicking_function_is_unknown() {
         send: Box::new(|_| panic!("as planned")),
         look: None,
         abort: Abort::Possible,
+        executor: Executor::Task,
     });
     for (key, doer) in [("future", in_future), ("closure", before)] {
         let world = world();
@@ -137,6 +138,7 @@ async fn a_panicking_look_finds_nothing_out() {
         send: Box::new(|_| unreachable!("nothing is sent")),
         look: Some(Box::new(|_| -> BoxFuture<'static, Looked> { panic!("as planned") })),
         abort: Abort::Possible,
+        executor: Executor::Task,
     });
     let ask = single("k", Contract::Probe { first: true });
     assert!(world.engine.call(ask, doer).await.is_err());
@@ -231,7 +233,8 @@ async fn a_call_that_cannot_be_aborted_stays_open_and_is_overdue() {
     let world = world();
     let script = Script::gated([]);
     let send = Arc::into_inner(script.doer()).unwrap().send;
-    let doer = Arc::new(Doer { send, look: None, abort: Abort::Impossible });
+    let doer =
+        Arc::new(Doer { send, look: None, abort: Abort::Impossible, executor: Executor::Task });
     let engine = world.engine.clone();
     let caller =
         tokio::spawn(async move { engine.call(call("k", Contract::AtMostOnce), doer).await });

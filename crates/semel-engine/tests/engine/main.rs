@@ -8,6 +8,8 @@ mod attach;
 mod attempt;
 mod fault;
 mod job;
+mod late_start;
+mod late_steps;
 mod notify;
 mod people;
 mod quarantine;

@@ -10,7 +10,7 @@ use semel_core::json::Json;
 use semel_core::key::{Action, Namespace};
 use semel_core::record::Contract;
 use semel_core::retry::Retry;
-use semel_engine::{Engine, Error, Exhausted, Loop, Offer, Port, Sent, Start, Work};
+use semel_engine::{Engine, Error, Executor, Exhausted, Loop, Offer, Port, Sent, Start, Work};
 use semel_store::Clock;
 use semel_store::memory::Memory;
 
@@ -126,7 +126,7 @@ fn asking(port: Port, _: Json) -> BoxFuture<'static, Result<Json, Error>> {
         for request in ["what?", "what?", "who?"] {
             let run = Arc::new(|_| async { Ok(json("\"canary\"")) }.boxed());
             let (retry, exhausted) = (Retry::NONE, Exhausted::Fail);
-            let work = Work::Step { run, retry, exhausted };
+            let work = Work::Step { run, executor: Executor::Task, retry, exhausted };
             port.model(port.next_id("model"), request.to_owned(), work).await?;
         }
         Ok(json("1"))

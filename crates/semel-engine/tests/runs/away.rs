@@ -13,7 +13,7 @@ use semel_core::key::{Action, Key, Namespace};
 use semel_core::limits;
 use semel_core::retry::Retry;
 use semel_core::run::State;
-use semel_engine::{Engine, Error, Exhausted, Offer, Pending, Port, Start, StepFn, Work};
+use semel_engine::{Engine, Error, Executor, Exhausted, Offer, Pending, Port, Start, StepFn, Work};
 use semel_store::Clock;
 use semel_store::memory::Memory;
 use tokio::sync::oneshot;
@@ -95,7 +95,12 @@ impl Future for Guest {
 
 fn step(port: &Port, name: &str) -> Pending {
     let run: StepFn = Arc::new(|_| Box::pin(async { Ok(json("1")) }));
-    let work = Work::Step { run, retry: Retry::default(), exhausted: Exhausted::Pause };
+    let work = Work::Step {
+        run,
+        executor: Executor::Task,
+        retry: Retry::default(),
+        exhausted: Exhausted::Pause,
+    };
     port.command(port.next_id(name), "step".to_owned(), work)
 }
 

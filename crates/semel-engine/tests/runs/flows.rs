@@ -7,7 +7,7 @@ use semel_core::code::Code;
 use semel_core::json::Json;
 use semel_core::key::{Action, Key};
 use semel_core::record::Contract;
-use semel_engine::{Error, Exhausted, Port, Start, Work, callback_signal};
+use semel_engine::{Error, Executor, Exhausted, Port, Start, Work, callback_signal};
 
 use super::kit::{AT_ONCE, Kit, NATIVE, PROBE, Sending, json, sleep, wait};
 use super::world::start;
@@ -49,8 +49,12 @@ fn model(port: &Port, kit: &Kit) -> Done {
         }
         .boxed()
     };
-    let work =
-        Work::Step { run: std::sync::Arc::new(run), retry: AT_ONCE, exhausted: Exhausted::Pause };
+    let work = Work::Step {
+        run: std::sync::Arc::new(run),
+        executor: Executor::Task,
+        retry: AT_ONCE,
+        exhausted: Exhausted::Pause,
+    };
     let pending = port.model(id, "what is it?".to_owned(), work);
     async move { pending.await.map(|value| value.expect("a model answers")) }.boxed()
 }

@@ -18,7 +18,8 @@ use semel_core::limits;
 use semel_core::record::Contract;
 use semel_core::retry::Retry;
 use semel_engine::{
-    Call, Doer, Error, Exhausted, Intent, Looked, OnDoubt, Port, Sent, StepFault, Undo, Work,
+    Call, Doer, Error, Executor, Exhausted, Intent, Looked, OnDoubt, Port, Sent, StepFault,
+    StepTry, Undo, Work,
 };
 use semel_store::Store;
 
@@ -150,7 +151,7 @@ impl Kit {
         let (kit, given) = (self.clone(), given.into());
         let id = port.next_id(name);
         let (step, place) = (id.clone(), format!("{} {id}", port.facts().run_id));
-        let run = move |attempt: u32| {
+        let run = move |turn: StepTry| {
             let (kit, given) = (kit.clone(), given.clone());
             let (step, place) = (step.clone(), place.clone());
             async move {
@@ -158,14 +159,19 @@ impl Kit {
                 kit.there.give(&place, &given);
                 let count = kit.there.run_step(&step);
                 kit.life.point().await;
-                if attempt <= failures {
+                if turn.attempt <= failures {
                     return Err(no_luck());
                 }
                 Ok(json(&format!("\"{step} run {count}\"")))
             }
             .boxed()
         };
-        let work = Work::Step { run: Arc::new(run), retry: AT_ONCE, exhausted: Exhausted::Pause };
+        let work = Work::Step {
+            run: Arc::new(run),
+            executor: Executor::Task,
+            retry: AT_ONCE,
+            exhausted: Exhausted::Pause,
+        };
         let pending = port.command(id, "step".to_owned(), work);
         async move { pending.await.map(|value| value.expect("a step has a value")) }.boxed()
     }
@@ -189,7 +195,12 @@ impl Kit {
             }
             .boxed()
         };
-        let work = Work::Step { run: Arc::new(run), retry: AT_ONCE, exhausted: Exhausted::Pause };
+        let work = Work::Step {
+            run: Arc::new(run),
+            executor: Executor::Task,
+            retry: AT_ONCE,
+            exhausted: Exhausted::Pause,
+        };
         let pending = port.command(id, "step".to_owned(), work);
         async move { pending.await.map(|value| value.expect("a step has a value")) }.boxed()
     }
@@ -296,7 +307,12 @@ impl Kit {
         };
         let looks = matches!(contract, Contract::Probe { .. });
         let look = looks.then(|| Box::new(look) as Box<_>);
-        Arc::new(Doer { send: Box::new(send), look, abort: Abort::Possible })
+        Arc::new(Doer {
+            send: Box::new(send),
+            look,
+            abort: Abort::Possible,
+            executor: Executor::Task,
+        })
     }
 }
 

@@ -8,7 +8,7 @@ use semel_core::code::Code;
 use semel_core::journal::{Event, Raised};
 use semel_core::key::Namespace;
 use semel_core::run::State;
-use semel_engine::{Error, Exhausted, Port, StepFault, Work};
+use semel_engine::{Error, Executor, Exhausted, Port, StepFault, Work};
 
 use super::flows::Done;
 use super::kit::{AT_ONCE, Flow, Kit, json};
@@ -22,7 +22,8 @@ fn raised(by: &str, trace: &str) -> Raised {
 /// A step that raises in each of its attempts; the trace says in which.
 fn raising(port: &Port, kit: &Kit, is_final: bool, exhausted: Exhausted) -> Done {
     let (kit, id) = (kit.clone(), port.next_id("order"));
-    let run = move |attempt: u32| {
+    let run = move |turn: semel_engine::StepTry| {
+        let attempt = turn.attempt;
         let kit = kit.clone();
         async move {
             kit.life.point().await;
@@ -32,7 +33,8 @@ fn raising(port: &Port, kit: &Kit, is_final: bool, exhausted: Exhausted) -> Done
         }
         .boxed()
     };
-    let work = Work::Step { run: Arc::new(run), retry: AT_ONCE, exhausted };
+    let work =
+        Work::Step { run: Arc::new(run), executor: Executor::Task, retry: AT_ONCE, exhausted };
     let pending = port.command(id, "step".to_owned(), work);
     async move { pending.await.map(|value| value.expect("it raises")) }.boxed()
 }

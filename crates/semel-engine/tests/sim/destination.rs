@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use semel_core::effect::Abort;
 use semel_core::json::Json;
 use semel_core::record::Contract;
-use semel_engine::{Doer, Intent, Looked, Sent};
+use semel_engine::{Doer, Executor, Intent, Looked, Sent};
 use semel_store::Store;
 
 use super::chance::Chance;
@@ -105,6 +105,7 @@ pub(crate) fn doer(
         send: Box::new(move |intent| wire.clone().send(contract, intent).boxed()),
         look: looks.then(|| Box::new(look) as Box<_>),
         abort: Abort::Possible,
+        executor: Executor::Task,
     })
 }
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _current, _native
 from ._children import Key
-from ._contracts import Duration, milliseconds
+from ._contracts import Duration
 from ._effect import Effect
 from ._handles import RunHandle
 from ._host import Home, Host, ask_blocking
-from ._ledger import PATIENCE_MS, App, parsed, result_of
+from ._ledger import App, parsed, result_of
 from ._people import Question
 from ._proof import Proof, read_proof
 from ._releases import Release, read_releases
@@ -242,8 +242,11 @@ class Semel(App):
         ("retry"), or it did not happen and shall not ("failed")."""
         ask_blocking(self._resolve(action, key, decision, receipt, reason, actor))
 
-    def close(self, patience: Duration = PATIENCE_MS / 1000) -> None:
-        """Lets its runs go, each when what it has under way is recorded, and closes the ledger."""
+    def close(self, patience: Duration | None = None) -> None:
+        """Lets its runs go, each when what it has under way is recorded, and closes the ledger.
+
+        Attempts of effects that are under way are waited for up to their deadline, also those whose
+        caller has left; with a `patience` no longer than that."""
         _opened.discard(self)
         if self._native is None or self._live is not None:
             return  # a draft twin ends with its other half
@@ -254,7 +257,7 @@ class Semel(App):
             return
         self._is_closing = True
         if self._home is not None:
-            native, ms = self._native, milliseconds(patience)
+            native, ms = self._native, self.patience_ms(patience)
             ask_blocking(lambda inbox, token: native.drain(inbox, token, ms))
             self._home.stop()
         self._closed()

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from . import _current, _native
 from ._children import Key
-from ._contracts import Duration, milliseconds
+from ._contracts import Duration
 from ._effect import Effect
 from ._errors import SemelError
 from ._handles import AsyncRunHandle
 from ._host import Begin, Host
-from ._ledger import PATIENCE_MS, App, parsed, result_of
+from ._ledger import App, parsed, result_of
 from ._people import AsyncQuestion
 from ._proof import Proof, read_proof
 from ._releases import Release, read_releases
@@ -254,12 +254,15 @@ class AsyncSemel(App):
         """Settles a doubt by a person's word: "done", "retry" or "failed"."""
         await self._ask(self._resolve(action, key, decision, receipt, reason, actor))
 
-    async def close(self, patience: Duration = PATIENCE_MS / 1000) -> None:
-        """Lets its runs go, each when what it has under way is recorded, and closes the ledger."""
+    async def close(self, patience: Duration | None = None) -> None:
+        """Lets its runs go, each when what it has under way is recorded, and closes the ledger.
+
+        Attempts of effects that are under way are waited for up to their deadline, also those whose
+        caller has left; with a `patience` no longer than that."""
         if self._native is None or self._live is not None:
             return  # a draft twin ends with its other half
         self._is_closing = True
-        native, ms = self._native, milliseconds(patience)
+        native, ms = self._native, self.patience_ms(patience)
         await Host.running().ask(lambda inbox, token: native.drain(inbox, token, ms))
         self.abandon()
         end, self._end = self._end, None

@@ -18,8 +18,8 @@ from . import _current
 from ._body import Body
 from ._errors import SemelError, TimedOut, from_native, text
 from ._native import Asked, Inbox
-from ._threads import Threads
-from ._work import Work
+from ._threads import THREADS_MAX, Threads
+from ._work import TooLate, Work
 
 if TYPE_CHECKING:
     from ._ledger import App
@@ -37,7 +37,7 @@ class Host:
     """Reads the inbox of one event loop, and does there what the engine asks for."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.inbox = Inbox()
+        self.inbox = Inbox(THREADS_MAX)
         self._loop = weakref.ref(loop)
         self._told: dict[int, asyncio.Future[Any]] = {}
         self._bodies: dict[int, Body] = {}
@@ -60,7 +60,15 @@ class Host:
     @staticmethod
     def running() -> Host:
         """The host of the running event loop."""
-        return Host.of(asyncio.get_running_loop())
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            detail = (
+                "async effects, runs and AsyncSemel need a running asyncio event loop; elsewhere, "
+                "as under trio, use Semel and sync effects in a thread"
+            )
+            raise RuntimeError(detail) from None
+        return Host.of(loop)
 
     def offer(self, app: App, workflow: Workflow[..., Any]) -> None:
         """Runs of this workflow will be led here."""
@@ -166,16 +174,22 @@ class Host:
         loop = self._loop()
 
         def run() -> None:
-            value = do_here(self.inbox, job, work, argument)
+            try:
+                value = do_here(self.inbox, job, work, argument)
+            finally:
+                argument.release()
             if inspect.isawaitable(value) and loop is not None:
                 # A plain callable that gave something to await after all.
-                later = self._later(job, work, value)
+                later = self._later(job, work, argument, value)
                 asyncio.run_coroutine_threadsafe(later, loop)
 
         self._threads.begin(functools.partial(context.run, run))
 
-    async def _later(self, job: int, work: Work, value: Any) -> None:
+    async def _later(self, job: int, work: Work, argument: Any, value: Any) -> None:
         try:
+            if inspect.iscoroutine(value) and not argument.is_in_time():
+                value.close()
+                raise RuntimeError("what it returned to await was not begun in time")
             _reply(self.inbox, job, work, await value)
         except BaseException as error:
             _fail(self.inbox, job, work, error)
@@ -230,6 +244,9 @@ def _reply(inbox: Inbox, job: int, work: Work, value: Any) -> None:
 def _fail(inbox: Inbox, job: int, work: Work, error: BaseException) -> None:
     """Says why a job came to nothing. Whatever happens here, it is answered: else its run would
     wait for ever. After the call nothing proves that it did not happen."""
+    if isinstance(error, TooLate):
+        inbox.fail(job, "not_applied", "its time to begin was over", None)
+        return
     try:
         work.fail(inbox, job, error)
     except Exception:

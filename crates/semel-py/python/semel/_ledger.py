@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import logging
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _current, _native
 from ._children import Key, started
 from ._codec import Codec, codec
-from ._contracts import Duration, optional_ms
+from ._contracts import Duration, milliseconds, optional_ms
 from ._effect import Bound, Effect
 from ._errors import SemelError
 from ._handles import actor_name
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 PATIENCE_MS = 5_000
 """How long closing waits for runs that have something under way."""
 
+_log = logging.getLogger("semel")
 _twins = threading.Lock()
 """Held while a twin is made: a second one would keep the ledger open."""
 
@@ -67,6 +69,16 @@ class App:
     def _set_lease(self) -> None:
         if self._lease_ms is not None:
             self.native.set_lease_ms(self._lease_ms)
+
+    def patience_ms(self, patience: Duration | None) -> int:
+        """For how long to wait for what is under way before it is left; says what that is."""
+        open = self.native.open_attempts()
+        longest = max((ms for _, ms in open), default=0)
+        ms = max(PATIENCE_MS, longest) if patience is None else milliseconds(patience)
+        if open:
+            effects = ", ".join(sorted(name for name, _ in open))
+            _log.warning("closing waits up to %s ms for attempts under way: %s", ms, effects)
+        return ms
 
     def hosting(self) -> Host:
         """Where its runs are worked on."""

@@ -6,8 +6,8 @@ import concurrent.futures
 import threading
 from collections.abc import Callable
 
-_THREADS_MAX = 64
-"""Sync functions that run at once on one event loop; more wait."""
+THREADS_MAX = 64
+"""Sync functions that run at once on one event loop; more wait, and are not begun meanwhile."""
 _NAME = "semel-step"
 
 
@@ -28,7 +28,7 @@ class Threads:
                 mine()
 
         if self._pool is None:
-            self._pool = concurrent.futures.ThreadPoolExecutor(_THREADS_MAX, _NAME)
+            self._pool = concurrent.futures.ThreadPoolExecutor(THREADS_MAX, _NAME)
         try:
             self._pool.submit(once)
         except RuntimeError:

@@ -28,6 +28,8 @@ class TransactionWork:
     def run(self, transaction: Transaction) -> None:
         """Runs the function; its rows are committed with what it returns, or not at all."""
         try:
+            if not transaction.begin():
+                return  # it was over before this thread came to it
             value = self._effect.run_on(transaction, transaction.input)
             transaction.commit(self._effect.shape.result.dump(value))
         except BaseException as error:
@@ -35,6 +37,8 @@ class TransactionWork:
             transaction.undo(text(error))
             if not isinstance(error, Exception):
                 raise
+        finally:
+            transaction.release()
 
 
 class Transactional(Effect[P, R]):

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from ._context import StepContext
     from ._effect import Effect
     from ._ledger import App
-    from ._native import Inbox, SendIntent
+    from ._native import Inbox, SendIntent, StepTurn
+
+
+class TooLate(Exception):
+    """The time to begin was over before the function was called: it was not."""
 
 
 class Work(Protocol):
@@ -54,12 +58,14 @@ class StepWork:
         self._no_retry = no_retry
         self._step = step
 
-    def context(self, argument: Any) -> contextvars.Context:
+    def context(self, argument: StepTurn) -> contextvars.Context:
         context = contextvars.copy_context()
-        context.run(_current.enter_step, self._step.app, self._step.at(argument))
+        context.run(_current.enter_step, self._step.app, self._step.at(argument.attempt))
         return context
 
-    def begin(self, argument: Any) -> Any:
+    def begin(self, argument: StepTurn) -> Any:
+        if not argument.begin():
+            raise TooLate
         return self._function()
 
     def reply(self, inbox: Inbox, job: int, value: Any) -> None:
@@ -104,6 +110,8 @@ class SendWork:
         except Exception as error:
             # Nothing was sent, and another release of the code may know how to.
             raise NotApplied(text(error)) from error
+        if not argument.begin():
+            raise TooLate
         return self._effect.shape.function(*args, **kwargs)
 
     def _arguments(self, argument: SendIntent) -> tuple[list[Any], dict[str, Any]]:
@@ -162,6 +170,8 @@ class LookWork:
         look = self._look
         if self._instance is not None and not hasattr(look, "__self__"):
             look = functools.partial(look, self._instance)
+        if not argument.begin():
+            raise TooLate
         return call_with(look, values)
 
     def reply(self, inbox: Inbox, job: int, value: Any) -> None:

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use semel_core::json::Json;
 use semel_core::retry::Retry;
 use semel_core::run::course::check_step_name;
-use semel_engine::{Exhausted, Port, StepFault, StepFn, Work};
+use semel_engine::{Executor, Exhausted, Port, StepFault, StepFn, Work};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -83,7 +83,12 @@ impl<T: DeserializeOwned + Send + 'static> IntoFuture for Step<T> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             check_step_name(&self.name)?;
-            let work = Work::Step { run: self.run, retry: self.retry, exhausted: self.exhausted };
+            let work = Work::Step {
+                run: self.run,
+                executor: Executor::Task,
+                retry: self.retry,
+                exhausted: self.exhausted,
+            };
             let command = match self.request {
                 None => self.port.command(self.id, "step".to_owned(), work),
                 Some(request) => self.port.model(self.id, request?, work),

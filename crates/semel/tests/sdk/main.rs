@@ -5,6 +5,7 @@ mod common;
 #[path = "../common/ledger.rs"]
 mod ledger;
 
+mod blocking;
 mod builder;
 mod classify;
 mod concurrency;
