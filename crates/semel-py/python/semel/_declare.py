@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, Generic, Literal, ParamSpec, TypeVar, cast, overload
 
@@ -28,16 +30,26 @@ class Declared(Generic[P, R_co]):
         if not callable(function):
             raise TypeError(f"a function is decorated, not {function!r}")
         self.function = function
+        if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+            named = getattr(function, "__name__", "it")
+            raise TypeError(f"{named} is a generator, which has no one result: return it")
         self.name = name or str(getattr(function, "__name__", type(function).__name__))
         self.shape = Shape(function, self.takes_ctx)
         self.instance: Any = None
         functools.update_wrapper(self, function)
+        if self.shape.is_async:
+            _mark_async(self, function)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         if instance is None:
             return self
         bound = copy.copy(self)
         bound.instance = instance
+        signature = inspect.signature(self)
+        if self.shape.is_method and "__signature__" not in self.__dict__:
+            parameters = list(signature.parameters.values())[1:]
+            signature = signature.replace(parameters=parameters)
+        bound.__dict__["__signature__"] = signature
         return bound
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
@@ -76,6 +88,22 @@ class Model(Function[P, R_co]):
     """A call of a model: a step with one recorded answer per run and request."""
 
     is_model = True
+
+
+def _mark_async(declared: Any, function: Callable[..., Any]) -> None:
+    """Lets `inspect` and `asyncio` see what calling it gives: something to await."""
+    # Of asyncio before 3.14.
+    declared._is_coroutine = getattr(asyncio.coroutines, "_is_coroutine", None)
+    if mark := getattr(inspect, "markcoroutinefunction", None):
+        mark(declared)
+        return
+    # Before 3.12 they look at the code of what looks like a function.
+    while isinstance(function, functools.partial):
+        function = function.func
+    made: Any = function if hasattr(function, "__code__") else type(function).__call__
+    declared.__name__ = getattr(declared, "__name__", declared.name)
+    for name in ("__code__", "__defaults__", "__kwdefaults__"):
+        setattr(declared, name, getattr(made, name, None))
 
 
 def check_exhausted(exhausted: str | None) -> None:

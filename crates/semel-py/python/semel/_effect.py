@@ -70,6 +70,8 @@ class Effect(Declared[P, R_co]):
     ) -> None:
         action = action or str(getattr(function, "__name__", "effect")).replace("_", "-")
         super().__init__(function, action)
+        if self.shape.takes_ctx:
+            self.__signature__ = self.shape.signature
         names = self.shape.names
         self.contract = contract
         self.key = KeyMaker(key, names)

@@ -32,7 +32,8 @@ class Shape:
             parameters = parameters[1:]
         self.parameters = parameters
         self.names = [parameter.name for parameter in parameters]
-        self._signature = signature.replace(parameters=parameters)
+        self.signature = signature.replace(parameters=parameters)
+        """As a caller sees it."""
         plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
         self._is_plain = all(parameter.kind is plain for parameter in parameters)
 
@@ -62,7 +63,7 @@ class Shape:
         """The values of a call, by name, defaults included."""
         if self._is_plain and not kwargs and len(args) == len(self.names):
             return dict(zip(self.names, args, strict=True))
-        bound = self._signature.bind(*args, **kwargs)
+        bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return dict(bound.arguments)
 
