@@ -86,6 +86,11 @@ pub enum Event {
         fence: u64,
         worker: String,
         release: String,
+        /// What was written while no worker had the run happens for the code now: its clock stands
+        /// here, and waits count from here. `false` in journals of before that was so: their code
+        /// saw the time of the entry itself.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        hears: bool,
     },
     /// A step has its value, or its error, for ever.
     Step {

@@ -299,7 +299,7 @@ mod tests {
         assert_eq!(check_start(&new, Some(&said("triage"))), Ok(()));
         assert!(check_start(&new, None).is_err(), "no entry");
         assert!(check_start(&new, Some(&said("other"))).is_err(), "another run's entry");
-        let taken = Event::Taken { fence: 1, worker: "w".into(), release: "r".into() };
+        let taken = Event::Taken { fence: 1, worker: "w".into(), release: "r".into(), hears: true };
         assert!(check_start(&new, Some(&entry(taken))).is_err(), "no start");
         let changes: [fn(&mut Run); 4] = [
             |run| run.version = 2,

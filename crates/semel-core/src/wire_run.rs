@@ -268,7 +268,7 @@ pub fn entry_view(seq: u64, entry: &Entry, value: Option<Json>) -> EntryView {
     };
     match event.clone() {
         Event::Started { workflow, .. } => EntryView { workflow: Some(workflow), ..view },
-        Event::Taken { fence, worker, release } => {
+        Event::Taken { fence, worker, release, .. } => {
             EntryView { fence: Some(fence), worker: Some(worker), release: Some(release), ..view }
         }
         Event::Step { what, attempts, .. } => {

@@ -204,6 +204,20 @@ def test_a_run_sleeps_for_as_long_as_it_says(any_app: Semel) -> None:
     assert 0.3 <= any_app.start(sleeps).result(timeout=20) < 5
 
 
+@workflow(concurrency=1)
+async def naps(ctx: WorkflowContext) -> list[float]:
+    began = ctx.now().timestamp()
+    await ctx.sleep("200ms")
+    return [began, ctx.now().timestamp()]
+
+
+def test_a_sleep_counts_from_when_a_queued_run_asks_for_it(any_app: Semel) -> None:
+    handles = [any_app.start(naps, key=str(number)) for number in range(3)]
+    spans = sorted(handle.result(timeout=30) for handle in handles)
+    assert all(end - began >= 0.2 for began, end in spans)
+    assert all(one[1] <= next[0] for one, next in zip(spans, spans[1:])), "one after the other"
+
+
 @workflow
 async def oversleeps(ctx: WorkflowContext) -> str:
     await ctx.step("one", WORLD.do, "one")

@@ -6,7 +6,7 @@ fn texts() -> Vec<String> {
         workflow: "triage".into(),
         input: Value::Json(Json::from_text("{\"n\": 1.0}").unwrap()),
     };
-    let taken = Event::Taken { fence: 1, worker: "w".into(), release: "1".into() };
+    let taken = Event::Taken { fence: 1, worker: "w".into(), release: "1".into(), hears: false };
     let fired = Event::Fired { id: "sleep#0".into(), what: "sleep 1s".into() };
     [started, taken, fired]
         .into_iter()

@@ -47,7 +47,7 @@ pub(super) fn id_of(namespace: &str, workflow: &str, key: &str) -> Option<String
 fn takes(one: &ReadRun) -> Vec<Take> {
     let mut takes = Vec::new();
     for (seq, entry) in &one.entries {
-        if let Event::Taken { fence, worker, release } = &entry.event {
+        if let Event::Taken { fence, worker, release, .. } = &entry.event {
             takes.push(Take {
                 seq: *seq,
                 at: rfc3339(entry.at.0),

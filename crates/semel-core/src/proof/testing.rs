@@ -82,6 +82,7 @@ pub(super) fn of_run() -> Evidence {
         fence: run.fence,
         worker: worker.into(),
         release: "1".into(),
+        hears: true,
     };
     let value = |text: &str| Value::Json(Json::from_text(text).expect("JSON"));
     let events = [

@@ -31,7 +31,7 @@ fn running() -> Run {
 }
 
 fn taken() -> Event {
-    Event::Taken { fence: 1, worker: "a".into(), release: "1".into() }
+    Event::Taken { fence: 1, worker: "a".into(), release: "1".into(), hears: false }
 }
 
 fn finished() -> Event {

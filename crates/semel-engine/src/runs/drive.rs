@@ -104,6 +104,8 @@ pub(crate) struct Driver {
     /// When the code asked for each open timer and wait, as the journal has it: they count from
     /// there, whoever has the run by now.
     pub(crate) asked: HashMap<String, At>,
+    /// No process before this one can have asked for what the code asks for now.
+    pub(crate) asks_first: bool,
     /// Commands that were issued and not started.
     pub(crate) unstarted: VecDeque<String>,
     pub(crate) steps: FuturesUnordered<BoxFuture<'static, Happened>>,
@@ -172,6 +174,7 @@ impl Driver {
             alarm,
             works: HashMap::new(),
             asked: HashMap::new(),
+            asks_first: false,
             unstarted: VecDeque::new(),
             steps: FuturesUnordered::new(),
             effects: FuturesUnordered::new(),
@@ -213,12 +216,15 @@ impl Driver {
         lock(&self.desk).course.corrected = corrected;
         self.asks_code = self.must_ask_code(&entries)?;
         let count = entries.len();
-        for (index, (place, entry)) in entries.into_iter().enumerate() {
+        let heard = heard(&entries);
+        for (index, ((place, entry), heard)) in entries.into_iter().zip(heard).enumerate() {
             if index + 1 == count {
                 lock(&self.desk).is_replaying = false;
             }
-            self.deliver(place, entry.at, entry.event).await?;
+            self.asks_first = heard.with + 1 == count;
+            self.deliver(place, heard.at, entry.event).await?;
         }
+        self.asks_first = true;
         self.check_stopped()
     }
 
@@ -421,6 +427,74 @@ async fn read_value(engine: &Engine, namespace: &str, value: &Value) -> Result<J
     engine.read_firmly(|| engine.read_value(namespace, value)).await
 }
 
-fn later(before: At, at: At) -> At {
+/// When the code learns of an entry, and with which entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Heard {
+    at: At,
+    with: usize,
+}
+
+/// What was written while no worker had the run, its start and the values that an operator gave,
+/// reaches the code with the next take.
+fn heard(entries: &[(Place, Entry)]) -> Vec<Heard> {
+    let mut next = None;
+    let mut all: Vec<Heard> = Vec::with_capacity(entries.len());
+    for (with, (_, entry)) in entries.iter().enumerate().rev() {
+        let own = Heard { at: entry.at, with };
+        if let Event::Taken { hears, .. } = &entry.event {
+            next = hears.then_some(own);
+        }
+        let waits = matches!(entry.event, Event::Started { .. } | Event::Skipped { .. });
+        all.push(next.filter(|_| waits).unwrap_or(own));
+    }
+    all.reverse();
+    all
+}
+
+pub(crate) fn later(before: At, at: At) -> At {
     if at.0 < before.0 { At(before.0, at.1) } else { at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use semel_core::journal::Link;
+
+    /// A journal as it lies in a store, each entry a second after the one before.
+    fn journal(events: &[&str]) -> Vec<(Place, Entry)> {
+        let entry = |(seq, event): (u64, &&str)| {
+            let ms = seq * 1_000;
+            let at = format!("[{ms},{{\"boot\":1,\"ms\":{ms}}}]");
+            let text = format!("{{\"v\":1,\"at\":{at},\"event\":{event}}}");
+            let entry = journal::decode(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            (Place { seq, link: Link([0; 32]) }, entry)
+        };
+        (0..).zip(events).map(entry).collect()
+    }
+
+    fn heard_s(events: &[&str]) -> Vec<i64> {
+        heard(&journal(events)).iter().map(|one| one.at.0.0 / 1_000).collect()
+    }
+
+    const STARTED: &str = r#"{"started":{"workflow":"w","input":{"json":null}}}"#;
+    const OLD: &str = r#"{"taken":{"fence":1,"worker":"a","release":"1"}}"#;
+    const NEW: &str = r#"{"taken":{"fence":1,"worker":"a","release":"1","hears":true}}"#;
+    const STEP: &str =
+        r#"{"step":{"id":"a#0","what":"step","attempts":1,"result":{"value":{"json":1}}}}"#;
+    const SKIPPED: &str =
+        r#"{"skipped":{"id":"a#0","actor":"ann","reason":"no","value":{"json":1}}}"#;
+
+    #[test]
+    fn the_start_of_a_run_is_heard_with_its_first_take() {
+        assert_eq!(heard_s(&[STARTED, NEW, STEP, NEW]), [1, 1, 2, 3]);
+        assert_eq!(heard_s(&[STARTED, NEW, SKIPPED, NEW]), [1, 1, 3, 3]);
+    }
+
+    #[test]
+    fn a_journal_of_before_is_heard_as_it_was() {
+        assert_eq!(heard_s(&[STARTED, OLD, STEP, OLD]), [0, 1, 2, 3]);
+        // Taken over by a worker that knows better: what the code has seen stays.
+        assert_eq!(heard_s(&[STARTED, OLD, NEW]), [0, 1, 2]);
+        assert_eq!(heard_s(&[STARTED]), [0]);
+    }
 }

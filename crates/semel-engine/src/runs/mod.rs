@@ -89,7 +89,7 @@ impl Engine {
 
     fn taken_event(&self, run: &Run, release: &str) -> Event {
         let worker = self.inner.worker.clone();
-        Event::Taken { fence: run.fence, worker, release: release.to_owned() }
+        Event::Taken { fence: run.fence, worker, release: release.to_owned(), hears: true }
     }
 
     /// Takes a run that is due: the lease and its entry in one commit. `None`: somebody else has

@@ -216,7 +216,8 @@ impl Port {
         Pending { desk: self.desk.clone(), id, wish: Some((what, work)), request }
     }
 
-    /// The time as the run sees it: that of the last thing it learnt. The same in every replay.
+    /// The time as the run sees it: that of the last thing it learnt, at first that of its first
+    /// take. The same in every replay.
     pub fn now(&self) -> Wall {
         lock(&self.desk).now.map_or(Wall(0), |at| at.0)
     }

@@ -12,5 +12,6 @@ mod notes;
 mod raised;
 mod random;
 mod recover;
+mod times;
 mod wakes;
 mod world;

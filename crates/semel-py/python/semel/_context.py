@@ -295,7 +295,10 @@ class WorkflowContext(Waits, Children, Entities, Asks):
         return [results[place] for place in sorted(results)]
 
     def now(self) -> datetime:
-        """The time of the last thing the run learnt: the same in every replay."""
+        """The time of the last thing the run learnt: the same in every replay.
+
+        At the start of the run it is the time at which a worker first took it.
+        """
         return datetime.fromtimestamp(self._port.now_ms() / 1000, timezone.utc)
 
     def random(self) -> float:

@@ -185,7 +185,7 @@ async fn sec_6_a_worker_starts_no_run_that_no_engine_starts() {
         let run = new_run("acme", "k", 7, &now);
         let other = new_run("acme", "other", 7, &now);
         let renamed = Run { id: other.id.clone(), ..run.clone() };
-        let taken = Event::Taken { fence: 1, worker: "w".into(), release: "r".into() };
+        let taken = Event::Taken { fence: 1, worker: "w".into(), release: "r".into(), hears: true };
         let what = "effect nothing".to_owned();
         let planned = Event::Planned { id: "e#0".into(), what, undo: false };
         let asked = cancelled(&run, &now);

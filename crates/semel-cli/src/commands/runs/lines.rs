@@ -118,7 +118,7 @@ fn entry_tone(event: &Event) -> Tone {
 fn words(event: &Event) -> Vec<String> {
     let one = match event {
         Event::Started { input, .. } => format!("input {}", value(input)),
-        Event::Taken { fence, worker, release } => {
+        Event::Taken { fence, worker, release, .. } => {
             format!("by {worker} under fence {fence}, release {release}")
         }
         Event::Step { id, attempts, result, .. } => {

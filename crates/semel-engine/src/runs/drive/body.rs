@@ -5,10 +5,11 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 
 use semel_core::code::Code;
+use semel_core::journal::At;
 use semel_core::json::Json;
 use semel_core::limits;
 
-use super::{Driver, Halt, foreign, panics, pause};
+use super::{Driver, Halt, foreign, later, panics, pause};
 use crate::runs::port::{GivenUp, Work};
 use crate::runs::undo::Undoable;
 use crate::{Error, lock};
@@ -77,7 +78,12 @@ impl Driver {
             }
         };
         let mut desk = lock(&self.desk);
-        let asked_at = desk.now.expect("a body runs after its run was started");
+        let seen_at = desk.now.expect("a body runs after its run was started");
+        // Nobody can have asked before: it counts from now, however long the code took to ask.
+        let asked_at = match self.asks_first {
+            true => later(seen_at, At::from(&self.engine.store().ground().now)),
+            false => seen_at,
+        };
         let issued: Vec<(String, Work)> = desk.issued.drain(..).collect();
         for (id, work) in issued {
             self.unstarted.push_back(id.clone());
