@@ -3,8 +3,9 @@
 //! whenever somebody frees a little. So when the disk is nearly full the log is copied first, and a
 //! commit is refused that would not leave the room for its own copy.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 
@@ -16,18 +17,23 @@ use crate::StoreError;
 const PLENTY_BYTES: u64 = 256 * 1024 * 1024;
 /// For the pages that a commit changes without adding any, and for the checkpoint's own needs.
 const SPARE_BYTES: u64 = 256 * 1024;
+/// How long a look that found plenty counts: one for each turn would slow every commit.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(super) struct Room {
     database: PathBuf,
     log: PathBuf,
     folder: PathBuf,
+    /// When there was plenty last.
+    plenty: Cell<Option<Instant>>,
 }
 
 impl Room {
     pub(super) fn of(connection: &Connection) -> Room {
         let database = PathBuf::from(connection.path().unwrap_or_default());
         let folder = database.parent().unwrap_or(Path::new(".")).to_owned();
-        Room { log: checkpoint::wal_path(&database), database, folder }
+        let log = checkpoint::wal_path(&database);
+        Room { database, log, folder, plenty: Cell::new(None) }
     }
 
     /// In a turn, before its transaction: copies the log if the room that is left asks for it.
@@ -49,10 +55,14 @@ impl Room {
 
     /// Whether what is in the log, and in this transaction, can still be copied into the database.
     pub(super) fn check(&self, connection: &Connection) -> Result<(), StoreError> {
+        if self.plenty.get().is_some_and(|looked| looked.elapsed() < LOOK_EVERY) {
+            return Ok(());
+        }
         // A disk that does not say how full it is will say so when a write fails.
         let Ok(stat) = rustix::fs::statvfs(&self.folder) else { return Ok(()) };
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
         if free >= PLENTY_BYTES + 2 * bytes_of(&self.log) {
+            self.plenty.set(Some(Instant::now()));
             return Ok(());
         }
         let pages = connection
