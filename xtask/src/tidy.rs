@@ -37,6 +37,7 @@ const SERDE_FILES: &[&str] = &[
     "recipes.rs",
     "entity.rs",
     "gate.rs",
+    "gate/rate.rs",
     "hook/deliveries.rs",
     "hook/trigger.rs",
     "release.rs",

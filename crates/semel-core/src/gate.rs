@@ -1,6 +1,10 @@
 //! Concurrency: how many runs of a workflow, or of one of its keys, may be under way at once.
 //! Decided when a run is admitted; its slot is its own until it ends.
 
+mod rate;
+
+pub use rate::{Meter, Rate, Take};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -187,49 +191,6 @@ pub fn exit(gate: &Gate, run: &str) -> Option<Gate> {
     let mut next = gate.clone();
     next.inside.retain(|inside| inside != run);
     (next != *gate).then_some(next)
-}
-
-/// A rate: so many sends in so long.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rate {
-    pub count: u32,
-    pub per_ms: u64,
-}
-
-/// How far the sends of an action have been handed out: the time at which the next would be due if
-/// all came evenly. One number tells a whole window.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Meter {
-    pub until_ms: i64,
-    /// Who took the last one: two who take at the same moment must not look like one who repeats.
-    #[serde(default)]
-    pub by: String,
-}
-
-impl Rate {
-    /// Refuses a rate that is none.
-    pub fn check(&self) -> Result<(), PolicyInvalid> {
-        if self.count == 0 || self.per_ms == 0 || self.per_ms > limits::DURATION_MS_MAX {
-            return Err(PolicyInvalid(
-                "a rate is at least one in some time, such as 10 in 1s".into(),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Takes one send at a time in milliseconds, or says how long to wait for one.
-    pub fn take(&self, meter: &Meter, by: &str, now_ms: i64) -> Result<Meter, u64> {
-        let per_ms = i64::try_from(self.per_ms).unwrap_or(i64::MAX);
-        let step_ms = (per_ms / i64::from(self.count)).max(1);
-        // A clock that was set back gives nobody a longer wait than one whole window.
-        let from = meter.until_ms.clamp(now_ms, now_ms.saturating_add(per_ms));
-        let until_ms = from + step_ms;
-        let over = until_ms - now_ms - per_ms;
-        if over > 0 {
-            return Err(u64::try_from(over).unwrap_or(1));
-        }
-        Ok(Meter { until_ms, by: by.to_owned() })
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use semel_core::code::Code;
 use semel_core::effect::State;
-use semel_core::gate::{Meter, Rate};
+use semel_core::gate::{Meter, Rate, Take};
 use semel_core::limits;
 
 use crate::commit::Stopped;
@@ -42,12 +42,13 @@ impl Engine {
         let by = self.inner.chance.attempt_id();
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let kept = self.kept::<Meter>(namespace, KIND, action).await?;
-            let next = match rate.take(&kept.content, &by, self.store().ground().now.wall.0) {
-                Ok(next) => next,
-                Err(wait_ms) => return Ok(Some(wait_ms)),
+            let (next, told) = match rate.take(&kept.content, &by, &self.store().ground().now) {
+                Take::Sent(next) => (next, None),
+                Take::Wait { ms, corrected: Some(next) } => (next, Some(ms)),
+                Take::Wait { ms, corrected: None } => return Ok(Some(ms)),
             };
             match self.commit(kept.write(&next, None).into()).await {
-                Ok(()) => return Ok(None),
+                Ok(()) => return Ok(told),
                 Err(Stopped::Stale(_)) => {}
                 Err(Stopped::Error(error)) => return Err(error),
             }

@@ -64,34 +64,3 @@ fn a_gate_lets_so_many_in_and_knows_its_own() {
     assert_eq!(exit(&gate, "a"), None);
     assert!(matches!(enter(&gate, "c", 2), Admission::Enter(_)));
 }
-
-#[test]
-fn a_rate_hands_out_so_many_in_any_window() {
-    let rate = Rate { count: 5, per_ms: 1_000 };
-    let (mut meter, mut taken) = (Meter::default(), Vec::new());
-    let mut now = 1_000_000;
-    for _ in 0..200 {
-        match rate.take(&meter, "a", now) {
-            Ok(next) => {
-                meter = next;
-                taken.push(now);
-            }
-            Err(wait) => now += i64::try_from(wait).expect("short"),
-        }
-    }
-    assert!(taken.len() > 50);
-    for window in taken.windows(7) {
-        // A burst of five, then evenly: at most twice the count in any window, never more.
-        assert!(window[6] - window[0] >= 200, "{window:?}");
-    }
-    let in_one_second = taken.iter().filter(|at| **at < 1_001_000).count();
-    assert!((5..=10).contains(&in_one_second), "{in_one_second}");
-}
-
-#[test]
-fn a_clock_set_back_waits_no_longer_than_a_window() {
-    let rate = Rate { count: 1, per_ms: 1_000 };
-    let meter = rate.take(&Meter::default(), "a", 9_000_000).expect("the first");
-    let wait = rate.take(&meter, "a", 1_000).expect_err("it is used up");
-    assert!(wait <= 1_000, "{wait}");
-}
