@@ -37,7 +37,6 @@ const SERDE_FILES: &[&str] = &[
     "recipes.rs",
     "entity.rs",
     "gate.rs",
-    "gate/rate.rs",
     "hook/deliveries.rs",
     "hook/trigger.rs",
     "release.rs",

@@ -2,6 +2,7 @@
 
 mod backup;
 mod config;
+mod grant;
 mod proof;
 mod releases;
 mod runs;
@@ -12,6 +13,7 @@ mod triggers;
 
 pub(crate) use backup::{Backup, BackupCommand, Keys};
 pub(crate) use config::{Config, ConfigShow};
+pub(crate) use grant::Grant;
 pub(crate) use proof::{Proof, ProofCommand, ProofVerify};
 pub(crate) use releases::{ReleaseDecision, ReleasePromote, ReleaseShow, Releases};
 pub(crate) use runs::{
@@ -217,6 +219,8 @@ pub(crate) enum Effects {
     Show(Show),
     /// Settle a doubt by your word: it happened, it did not, or send it again
     Resolve(Resolve),
+    /// Grant another retry budget to an effect that has used its own up: same downstream key
+    Grant(Grant),
     /// Do an intent again: opens the next generation under a new downstream key
     Supersede(Decision),
     /// Cancel an effect before anything was sent
@@ -243,6 +247,9 @@ pub(crate) struct Ls {
     /// Only due effects that nobody attends to
     #[arg(long, conflicts_with_all = ["state", "action", "key", "alarmed", "overdue"])]
     pub(crate) unattended: bool,
+    /// Only effects whose retry budget is used up
+    #[arg(long, conflicts_with_all = ["overdue", "unattended"])]
+    pub(crate) exhausted: bool,
     /// Only attempts that run beyond their deadline
     #[arg(long, conflicts_with_all = ["state", "alarmed"])]
     pub(crate) overdue: bool,

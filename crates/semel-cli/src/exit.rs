@@ -169,6 +169,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::TooEarly
         | Code::AttemptSpent
         | Code::AttemptsExhausted
+        | Code::NotExhausted
         | Code::StaleFence
         | Code::DeadlinePassed
         | Code::PermitLapsed

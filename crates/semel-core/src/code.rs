@@ -17,6 +17,7 @@ pub enum Code {
     TooEarly,
     AttemptSpent,
     AttemptsExhausted,
+    NotExhausted,
     RetriesExhausted,
     StaleFence,
     DeadlinePassed,
@@ -119,6 +120,7 @@ impl Code {
         Code::TooEarly,
         Code::AttemptSpent,
         Code::AttemptsExhausted,
+        Code::NotExhausted,
         Code::RetriesExhausted,
         Code::StaleFence,
         Code::DeadlinePassed,
@@ -222,6 +224,7 @@ impl Code {
             Code::TooEarly => "too_early",
             Code::AttemptSpent => "attempt_spent",
             Code::AttemptsExhausted => "attempts_exhausted",
+            Code::NotExhausted => "not_exhausted",
             Code::RetriesExhausted => "retries_exhausted",
             Code::StaleFence => "stale_fence",
             Code::DeadlinePassed => "deadline_passed",
@@ -340,20 +343,32 @@ impl Code {
             Code::InDoubt => "find out at the destination, then run `semel effects resolve`",
             Code::TooEarly => "wait until the settle window has passed: the request may still land",
             Code::AttemptSpent => "begin with a new attempt id; this one may already have sent",
-            Code::AttemptsExhausted => "decide with `semel effects resolve`, or `supersede` it",
+            Code::AttemptsExhausted => {
+                "decide with `semel effects resolve --failed` or `--done`; `supersede` then opens a \
+                 new generation"
+            }
+            Code::NotExhausted => "wait: a caller, a run or a handler tries it when it is due",
             Code::StaleFence => "stop: another attempt holds the effect now",
             Code::DeadlinePassed => "stop the call: its hard deadline is over",
             Code::PermitLapsed => "begin again: nothing was sent",
             Code::EffectFailed => "the refusal is final; `semel effects supersede` opens a new try",
-            Code::RetriesExhausted => "try again later, in a run by `semel runs retry`: same key",
+            Code::RetriesExhausted => {
+                "correct the cause, then run `semel effects grant`, in a run `semel runs retry`: \
+                 same downstream key"
+            }
             Code::NotApplied => "call again later: nothing was applied and the key is unchanged",
             Code::Expired => {
                 "the replay window is over; `semel effects supersede` opens a new generation"
             }
             Code::VersionChanged => "look at the effect again, then decide",
             Code::AlreadySettled => "nothing to decide; `supersede` does the intent again",
-            Code::AlreadySent => "an attempt was made; settle it with `semel effects resolve`",
-            Code::NotSettled => "settle it first; only done, failed or expired is superseded",
+            Code::AlreadySent => {
+                "to give it up, run `semel effects resolve --failed`; to go on, `semel effects grant`"
+            }
+            Code::NotSettled => {
+                "settle it first with `semel effects resolve`; to try it again under the same key, \
+                 run `semel effects grant`"
+            }
             Code::NotFound => "check the action, the key and the namespace with `semel effects ls`",
             Code::TransactionUnsupported => "use a store that is a database in this process",
             Code::TransactionTooLong => "do the slow work before or after; all was undone",

@@ -1,5 +1,6 @@
 //! Contracts: what may be promised depends on the destination. And the times that go with them.
 
+use crate::gate::{PolicyInvalid, Rate};
 use crate::limits;
 use crate::record::{Contract, Terms};
 use crate::retry::Retry;
@@ -101,6 +102,10 @@ pub struct Declared {
     pub settle_ms: Option<u64>,
     pub window_ms: Option<u64>,
     pub attempts_max: Option<u32>,
+    /// How often and how long it is tried. Left out: whoever begins it retries by themselves.
+    pub retry: Option<Retry>,
+    /// At most so many sends of the action in so long.
+    pub rate: Option<Rate>,
 }
 
 /// Terms that cannot keep their own promise.
@@ -134,7 +139,11 @@ impl Declared {
             deadline_ms,
             settle_ms: self.settle_ms.unwrap_or(limits::SETTLE_MS.min(room_ms)),
             window_ms,
-            attempts_max: self.attempts_max.unwrap_or(limits::ATTEMPTS_MAX),
+            attempts_max: self.attempts_max.unwrap_or_else(|| {
+                self.retry.map_or(limits::ATTEMPTS_MAX, |retry| retry.attempts())
+            }),
+            retry: self.retry,
+            rate: self.rate,
         };
         terms.check()?;
         Ok(terms)
@@ -152,6 +161,9 @@ impl Terms {
         }
         if self.attempts_max == 0 || self.attempts_max > limits::ATTEMPTS_MAX {
             return invalid(format!("attempts must be 1 to {}", limits::ATTEMPTS_MAX));
+        }
+        if let Some(Err(PolicyInvalid(text))) = self.rate.map(|rate| rate.check()) {
+            return invalid(text);
         }
         let durations = [self.lease_ms, self.deadline_ms, self.settle_ms, self.window_ms];
         if durations.iter().any(|ms| *ms > limits::DURATION_MS_MAX) {

@@ -325,8 +325,14 @@ impl Declaration {
     pub fn terms(&self) -> Result<Terms, TermsRefusal> {
         let Times { lease_ms, deadline_ms, settle_ms, window_ms, .. } = self.times;
         let contract = Some(self.contract_in_force());
-        let declared =
-            Declared { contract, lease_ms, deadline_ms, settle_ms, window_ms, attempts_max: None };
+        let declared = Declared {
+            contract,
+            lease_ms,
+            deadline_ms,
+            settle_ms,
+            window_ms,
+            ..Declared::default()
+        };
         declared.terms()
     }
 

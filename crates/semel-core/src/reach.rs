@@ -139,11 +139,12 @@ pub fn has_said(effect: &Effect) -> bool {
     decides(None, effect) || answers(None, effect)
 }
 
-/// Other decisions than the stored effect has, or a further go, which is one.
+/// Other decisions than the stored effect has, or a further go or budget, which are one.
 fn decides(stored: Option<&Effect>, next: &Effect) -> bool {
     let before = stored.map_or(&[][..], |stored| &stored.decisions);
     let is_further = stored.is_none() && next.generation > 0;
-    is_further || next.decisions != before
+    let is_granted = next.granted_after != stored.map_or(0, |stored| stored.granted_after);
+    is_further || is_granted || next.decisions != before
 }
 
 /// Another answer than the stored effect has, or none any more, or no question. Silence is

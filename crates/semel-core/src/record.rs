@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::fingerprint::Fingerprint;
+use crate::gate::Rate;
 use crate::journal::At;
 use crate::json::Json;
 use crate::key::Address;
@@ -51,6 +52,9 @@ pub struct Effect {
     /// How many attempts there were when a person last granted more.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub granted_after: u32,
+    /// Since when no further try fits the retry budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Wall>,
     /// Cancelled before any send, and not begun again since.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voided: Option<Wall>,
@@ -101,6 +105,25 @@ pub struct Terms {
     pub settle_ms: u64,
     pub window_ms: u64,
     pub attempts_max: u32,
+    /// The retry budget, fixed by the first caller that declares one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// The rate of the action, as declared last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
+}
+
+/// How often and how long an effect is tried again. Never for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retry {
+    /// Sends in all, the first included.
+    pub attempts_max: u32,
+    /// No retry is planned for later than this after the first attempt.
+    pub total_ms: u64,
+    /// The first delay is drawn from zero up to this.
+    pub delay_ms: u64,
+    /// No delay is longer than this.
+    pub delay_ms_max: u64,
 }
 
 /// What the destination offers, and so what may be promised.
@@ -281,6 +304,8 @@ pub enum Verdict {
     Done,
     Failed,
     Retry,
+    /// Another retry budget.
+    Grant,
     Void,
     Supersede,
     Import,

@@ -1,19 +1,7 @@
 //! When to try again: exponential backoff with full jitter, capped in attempts and in total time.
 
 use crate::limits;
-
-/// How often and how long an effect is tried again. Never for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retry {
-    /// Sends in all, the first included.
-    pub attempts_max: u32,
-    /// No retry starts later than this after the call began.
-    pub total_ms: u64,
-    /// The first delay is drawn from zero up to this.
-    pub delay_ms: u64,
-    /// No delay is longer than this.
-    pub delay_ms_max: u64,
-}
+pub use crate::record::Retry;
 
 impl Default for Retry {
     fn default() -> Retry {
@@ -24,6 +12,11 @@ impl Default for Retry {
 impl Retry {
     /// One send, no retry.
     pub const NONE: Retry = Retry { attempts_max: 1, total_ms: 0, delay_ms: 0, delay_ms_max: 0 };
+
+    /// Sends in all that a row can hold.
+    pub fn attempts(&self) -> u32 {
+        self.attempts_max.clamp(1, limits::ATTEMPTS_MAX)
+    }
 
     /// The delay before the next send, or `None` when the caps are reached. `chance` is drawn by
     /// the caller, uniformly from all of `u32`.

@@ -45,6 +45,9 @@ pub struct EffectView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replay_window: Option<String>,
     pub overdue: bool,
+    /// The retry budget is used up: nothing is tried until a person grants another one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub exhausted: bool,
     pub disputed: bool,
     /// The effect that this one takes back, as ACTION/KEY.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -247,6 +250,7 @@ pub fn effect_view(effect: &Effect, now: &Moment) -> EffectView {
         replays_until: effect.sweep_at().filter(|_| effect.expired.is_none()).map(rfc3339),
         replay_window: plan.map(|plan| format_duration_ms(plan.terms.window_ms)),
         overdue: effect.attempts.iter().any(|attempt| attempt.is_overdue(now)),
+        exhausted: effect.is_exhausted(None, now),
         disputed: effect.is_disputed(),
         undoes: effect.undoes.as_ref().map(name_of),
         undo: effect.undo.as_ref().map(undo_view),
@@ -366,6 +370,7 @@ impl Verdict {
             Verdict::Done => "done",
             Verdict::Failed => "failed",
             Verdict::Retry => "retry",
+            Verdict::Grant => "grant",
             Verdict::Void => "void",
             Verdict::Supersede => "supersede",
             Verdict::Import => "import",

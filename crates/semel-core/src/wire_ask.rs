@@ -182,7 +182,7 @@ impl BeginAsk {
             deadline_ms: time("deadline", &self.deadline)?,
             settle_ms: settle_ms.or(contract.and_then(|(_, settle)| settle)),
             window_ms: time("window", &self.window)?,
-            attempts_max: None,
+            ..Declared::default()
         };
         let attempt_id = self.attempt_id.clone().unwrap_or_default();
         if attempt_id.len() > limits::KEY_BYTES_MAX || attempt_id.contains(char::is_control) {
@@ -353,7 +353,7 @@ impl ResolveAsk {
     }
 }
 
-/// `POST /v1/effects/{id}/supersede` and `/void`.
+/// `POST /v1/effects/{id}/grant`, `/supersede` and `/void`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

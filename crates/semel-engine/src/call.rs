@@ -14,7 +14,6 @@ use semel_core::contract::{Declared, TermsRefusal};
 use semel_core::effect::approve::Ask;
 use semel_core::effect::{Abort, Begin, Permit, Refusal, Report, Settle, State};
 use semel_core::fingerprint::Rule;
-use semel_core::gate::{PolicyInvalid, Rate};
 use semel_core::journal::Link;
 use semel_core::json::Json;
 use semel_core::key::Address;
@@ -50,8 +49,6 @@ pub struct Call {
     pub undoes: Option<Named>,
     /// How the author says that the key is made, for whoever asks for a proof.
     pub derived: Option<String>,
-    /// How many sends of the action there may be in a time, over all processes.
-    pub rate: Option<Rate>,
     /// Where it is called in a run: nothing is begun once another worker has that.
     pub guard: Option<Guard>,
 }
@@ -179,21 +176,17 @@ pub(crate) fn is_repeat(told: &Result<(Json, bool), Error>) -> bool {
     }
 }
 
-/// What is left of the retry policy within one call.
+/// How long one call waits, and for what. What it may send is the effect's own budget, on record.
 #[derive(Clone, Copy)]
-struct Budget {
+struct Waits {
     retry: Retry,
     sends: u32,
-    /// Looks use the policy up like sends, so that one that cannot tell is not asked for ever.
-    looks: u32,
     started: Steady,
+    /// For a turn of the rate.
+    turn_ms: u64,
 }
 
-impl Budget {
-    fn delay_ms(&self, now: &Moment, chance: u32) -> Option<u64> {
-        self.retry.delay_ms(self.sends.max(self.looks), now.since(self.started), chance)
-    }
-
+impl Waits {
     fn has_time_for(&self, now: &Moment, ms: u64) -> bool {
         self.retry.attempts_max > 1
             && now.since(self.started).saturating_add(ms) <= self.retry.total_ms
@@ -234,30 +227,29 @@ impl Engine {
             return Err(Error::new(Code::ForeignAwait, text));
         }
         let started = self.store().ground().now.steady;
-        let mut budget = Budget { retry: call.retry, sends: 0, looks: 0, started };
+        let mut waits = Waits { retry: call.retry, sends: 0, started, turn_ms: 0 };
         loop {
-            if let Some(rate) = &call.rate {
-                self.wait_for_rate(&call, rate).await?;
-            }
+            self.check_wanted(&call).await?;
             let ask = call.ask(&doer);
             let span = trace::attempt(&call.address);
             let begun = self.begin_under(ask, call.hold_ms, call.guard, &doer.executor);
             let (armed, slot) = match begun.instrument(span.clone()).await {
-                Ok((Answer::Replay(receipt), _)) => return Ok((receipt, budget.sends == 0)),
+                Ok((Answer::Replay(receipt), _)) => return Ok((receipt, waits.sends == 0)),
                 Ok((Answer::Undone(receipt, undo), _)) => return Err(Error::undone(receipt, undo)),
                 Ok((Answer::Failed(reason), _)) => {
                     return Err(Error::new(Code::EffectFailed, reason));
                 }
                 Ok((Answer::Attempt(armed), slot)) => {
-                    budget.sends += 1;
+                    (waits.sends, waits.turn_ms) = (waits.sends + 1, 0);
                     (armed, slot)
                 }
-                Ok((Answer::Probe(armed), slot)) => {
-                    budget.looks += 1;
-                    (armed, slot)
+                Ok((Answer::Probe(armed), slot)) => (armed, slot),
+                Err(error) if error.code() == Code::RateLimited => {
+                    self.wait_for_turn(&call, error, &mut waits).await?;
+                    continue;
                 }
                 Err(error) => {
-                    self.wait_for_look(error, &budget).await?;
+                    self.wait_for_look(error, &waits).await?;
                     continue;
                 }
             };
@@ -265,7 +257,7 @@ impl Engine {
                 return Err(self.cannot_look(*armed).await);
             }
             let fence = armed.permit.fence;
-            let filed = self.run_detached(*armed, slot, doer.clone(), budget, span).await?;
+            let filed = self.run_detached(*armed, slot, doer.clone(), span).await?;
             let now = self.store().ground().now;
             match filed.state {
                 State::Done => {
@@ -278,11 +270,14 @@ impl Engine {
                 }
                 // A look that found nothing, a doubt that only a person or time can end, or
                 // somebody else was quicker: begin again tells.
+                State::Planned | State::InDoubt if filed.effect.is_exhausted(None, &now) => {
+                    return Err(exhausted(&filed.effect, &call, &now));
+                }
                 State::Planned if was_absent(&filed.effect, fence) => {}
                 State::InDoubt if filed.effect.due(&now).is_none() => {}
                 State::Pending | State::Void | State::Expired => {}
                 State::Planned | State::InDoubt => {
-                    self.back_off(&filed.effect, &budget, &now).await?;
+                    self.back_off(&filed.effect, &call, &now).await?;
                 }
             }
         }
@@ -300,10 +295,10 @@ impl Engine {
     }
 
     /// In doubt, but a look may be due within the time that is left: waits for it.
-    async fn wait_for_look(&self, error: Error, budget: &Budget) -> Result<(), Error> {
+    async fn wait_for_look(&self, error: Error, waits: &Waits) -> Result<(), Error> {
         let now = self.store().ground().now;
         match error.retry_after_ms() {
-            Some(ms) if error.code() == Code::InDoubt && budget.has_time_for(&now, ms) => {
+            Some(ms) if error.code() == Code::InDoubt && waits.has_time_for(&now, ms) => {
                 self.store().clock().sleep_ms(ms).await;
                 Ok(())
             }
@@ -311,13 +306,44 @@ impl Engine {
         }
     }
 
-    /// Waits for the row's own retry time, or ends the call when the policy is used up. A row that
-    /// somebody else moved on has no time for this caller: its own policy gives one.
-    async fn back_off(&self, effect: &Effect, budget: &Budget, now: &Moment) -> Result<(), Error> {
-        let own_ms = || budget.delay_ms(now, self.inner.chance.jitter());
-        let Some(delay_ms) = effect.retry_at.map(|at| now.until(at)).or_else(own_ms) else {
-            return Err(exhausted(effect, budget, now));
-        };
+    /// Nothing is sent for a run that is paused or over, unless the run itself asks.
+    async fn check_wanted(&self, call: &Call) -> Result<(), Error> {
+        let (Some(run), None) = (&call.run, call.guard) else { return Ok(()) };
+        let effect = self.store().load(&call.address).await?;
+        if let Some(effect) = effect
+            && self.is_unwanted(&effect).await
+        {
+            let text = format!("run {run} is paused or over: its effect is not sent");
+            return Err(Error::new(Code::RunPaused, text));
+        }
+        Ok(())
+    }
+
+    /// Waits for a turn of the rate for as long as the call would wait for another's answer. A run
+    /// is parked instead: nothing waits in memory for it.
+    async fn wait_for_turn(
+        &self,
+        call: &Call,
+        error: Error,
+        waits: &mut Waits,
+    ) -> Result<(), Error> {
+        let ms = error.retry_after_ms().unwrap_or(limits::POLL_MS);
+        waits.turn_ms = waits.turn_ms.saturating_add(ms);
+        if call.guard.is_some() || waits.turn_ms > call.hold_ms {
+            return Err(error);
+        }
+        self.store().clock().sleep_ms(ms).await;
+        Ok(())
+    }
+
+    /// Waits for the row's own retry time. A caller that retries by itself is told at once.
+    async fn back_off(&self, effect: &Effect, call: &Call, now: &Moment) -> Result<(), Error> {
+        if call.retry.attempts_max <= 1 {
+            return Err(exhausted(effect, call, now));
+        }
+        // A row that somebody else moved on has no time for this caller.
+        let own_ms = || call.retry.delay_ms(1, 0, self.inner.chance.jitter()).unwrap_or(0);
+        let delay_ms = effect.retry_at.map_or_else(own_ms, |at| now.until(at));
         self.store().clock().sleep_ms(delay_ms).await;
         Ok(())
     }
@@ -328,7 +354,6 @@ impl Engine {
         armed: Armed,
         slot: Slot,
         doer: Arc<Doer>,
-        budget: Budget,
         span: Span,
     ) -> Result<Filed, Error> {
         let engine = self.clone();
@@ -336,20 +361,14 @@ impl Engine {
         let underway = self.inner.attempts.begin(address, deadline);
         let attempt = async move {
             let _underway = underway;
-            engine.attempt(armed, slot, &doer, budget).await
+            engine.attempt(armed, slot, &doer).await
         };
         let task = tokio::spawn(attempt.instrument(span));
         let stopped = |error| Error::new(Code::Internal, format!("the attempt stopped: {error}"));
         task.await.map_err(stopped)?
     }
 
-    async fn attempt(
-        &self,
-        armed: Armed,
-        slot: Slot,
-        doer: &Doer,
-        budget: Budget,
-    ) -> Result<Filed, Error> {
+    async fn attempt(&self, armed: Armed, slot: Slot, doer: &Doer) -> Result<Filed, Error> {
         let clearance = Clearance::new(self, Until::Permit(armed.permit.valid_until), slot);
         let intent = Intent::new(&armed, clearance.clone());
         let began = armed.effect.attempts.last().map(|attempt| attempt.began_at);
@@ -370,11 +389,7 @@ impl Engine {
             Kind::Assumed => unreachable!("an assumed attempt has no permit"),
         };
         let now = self.store().ground().now;
-        let retry_after_ms = match (effect.attempts.last().map(|attempt| attempt.kind), &report) {
-            // Absent: what comes next is a send, not a try again.
-            (Some(Kind::Look), Report::NotApplied { .. }) => None,
-            _ => budget.delay_ms(&now, self.inner.chance.jitter()),
-        };
+        let retry_after_ms = effect.delay_ms(&now, self.inner.chance.jitter());
         let fence = effect.last_fence();
         let filed = self.settle_firmly(&effect, &Settle { fence, report, retry_after_ms }).await?;
         trace::filed(filed.state);
@@ -504,7 +519,11 @@ impl Call {
             address: self.address.clone(),
             input: self.input.clone(),
             rule: self.rule.clone(),
-            declared: self.declared,
+            declared: Declared {
+                // A caller without retries of ours retries by itself: it keeps no budget.
+                retry: self.declared.retry.or((self.retry.attempts_max > 1).then_some(self.retry)),
+                ..self.declared
+            },
             downstream_key: self.downstream_key.clone(),
             attempt_id: String::new(),
             worker: String::new(),
@@ -521,8 +540,6 @@ impl Call {
 
 fn check(call: &Call, doer: &Doer) -> Result<(), Error> {
     let terms = call.declared.terms().map_err(Refusal::Terms)?;
-    let invalid = |refused: PolicyInvalid| Error::new(Code::TermsInvalid, refused.0);
-    call.rate.map_or(Ok(()), |rate| rate.check()).map_err(invalid)?;
     terms.check_retry(&call.retry).map_err(|refusal: TermsRefusal| Refusal::Terms(refusal))?;
     if matches!(terms.contract, Contract::Probe { .. }) && doer.look.is_none() {
         return Err(Error::new(Code::ContractNeedsLook, "a probe needs code that looks"));
@@ -540,14 +557,14 @@ fn was_absent(effect: &Effect, fence: u64) -> bool {
     attempt.is_some_and(|look| look.kind == Kind::Look && look.not_applied_reason().is_some())
 }
 
-fn exhausted(effect: &Effect, budget: &Budget, now: &Moment) -> Error {
+fn exhausted(effect: &Effect, call: &Call, now: &Moment) -> Error {
     let last = effect.attempts.last();
     let reason = last.and_then(|attempt| {
         let doubt = attempt.doubt.as_ref().map(|doubt| doubt.reason.as_str());
         doubt.or_else(|| attempt.not_applied_reason())
     });
     let reason = reason.unwrap_or("no reason was given");
-    let sends = budget.sends;
+    let sends = effect.sends_since_grant();
     let end = last.and_then(|attempt| attempt.end.as_ref()).map(|end| &end.outcome);
     match effect.state(now) {
         // The destination refuses, and only an earlier attempt is in doubt: sending once more
@@ -558,7 +575,7 @@ fn exhausted(effect: &Effect, budget: &Budget, now: &Moment) -> Error {
         State::InDoubt => {
             Error::exhausted(Code::InDoubt, format!("no answer after {sends} sends: {reason}"))
         }
-        _ if budget.retry.attempts_max <= 1 => Error::exhausted(Code::NotApplied, reason),
+        _ if call.retry.attempts_max <= 1 => Error::exhausted(Code::NotApplied, reason),
         _ => {
             let text = format!("not applied after {sends} sends: {reason}");
             Error::exhausted(Code::RetriesExhausted, text)

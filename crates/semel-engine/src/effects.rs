@@ -20,6 +20,7 @@ use crate::call::Guard;
 use crate::clearance::{Executor, Slot};
 use crate::commit::{Fate, Stopped};
 use crate::flights::Seat;
+use crate::rates::Counted;
 use crate::recall::{Recall, Returns};
 use crate::{Engine, Error, audit, measure, trace};
 
@@ -218,7 +219,8 @@ impl Engine {
             Decision::Arm(mut effect, permit) => {
                 trace::note(&mut effect);
                 let effect: Arc<Effect> = effect.into();
-                let batch = arming(&effect, ground, guard);
+                let counted = self.count_send(&effect, &permit).await?;
+                let batch = arming(&effect, ground, guard, counted.as_ref());
                 recall.arm(&effect, &batch);
                 let written = match self.commit_telling(batch, Some(permit.valid_until)).await {
                     // The store may hold a permit that nobody will use: it is taken back.
@@ -231,6 +233,11 @@ impl Engine {
                     && self.store().ground().epoch == ground.epoch
                     && row.as_ref().map(|row| row.version) == known.map(|row| row.version)
                 {
+                    if let Some(counted) = &counted
+                        && self.was_counted_elsewhere(counted).await?
+                    {
+                        return Err(Stopped::Stale(row.clone()));
+                    }
                     // The effect is as it was, so it was the run's guard that failed.
                     let text = "the run was taken by another worker";
                     return Err(Stopped::Error(Error::new(Code::RunTaken, text)));
@@ -380,6 +387,13 @@ impl Engine {
             Ok(effect::resolve(&effect, person, resolution, &ground.now)?)
         })
         .await
+    }
+
+    /// Grants an effect another retry budget.
+    pub async fn grant(&self, address: &Address, person: &Person) -> Result<Effect, Error> {
+        let rule =
+            |effect: &Effect, ground: &Ground| Ok(effect::grant(effect, person, &ground.now)?);
+        self.decide(address, person, Verb::Grant, rule).await
     }
 
     /// Cancels an effect before any send.
@@ -539,16 +553,17 @@ impl Engine {
 
 /// The write that makes an attempt durable, if the store has not gone back in time since this was
 /// decided, and the run it is made for is still held.
-fn arming(effect: &Effect, ground: &Ground, guard: Option<Guard>) -> Batch {
-    let epoch = Write::InEpoch(ground.epoch);
-    let write = Write::effect(effect, &ground.now);
-    let writes = match guard {
-        None => [epoch, write].into(),
-        Some(Guard { run, fence, seq, link }) => {
-            [epoch, Write::Holds { run, fence, seq, link }, write].into()
-        }
-    };
-    Batch { writes }
+fn arming(
+    effect: &Effect,
+    ground: &Ground,
+    guard: Option<Guard>,
+    counted: Option<&Counted>,
+) -> Batch {
+    let mut writes = vec![Write::InEpoch(ground.epoch)];
+    writes.extend(guard.map(|guard| guard.write()));
+    writes.push(Write::effect(effect, &ground.now));
+    writes.extend(counted.map(|counted| counted.write.clone()));
+    Batch { writes: writes.into() }
 }
 
 /// News may be older than what a caller has seen since.

@@ -2,7 +2,7 @@
 
 use semel_core::code::Code;
 use semel_core::cron::CronInvalid;
-use semel_core::effect::Refusal;
+use semel_core::effect::{Refusal, Why};
 use semel_core::journal::{Fault, Raised};
 use semel_core::json::{Json, JsonInvalid};
 use semel_core::key::{KeyInvalid, NameInvalid};
@@ -113,7 +113,9 @@ impl std::error::Error for Error {}
 impl From<Refusal> for Error {
     fn from(refusal: Refusal) -> Error {
         let retry_after_ms = refusal.retry_after_ms();
-        Error { retry_after_ms, ..Error::new(refusal.code(), refusal.to_string()) }
+        let is_exhausted = matches!(refusal, Refusal::InDoubt { why: Why::Exhausted, .. });
+        let error = Error::new(refusal.code(), refusal.to_string());
+        Error { retry_after_ms, is_exhausted, ..error }
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, Weak};
 
 use futures_util::future::join_all;
+use semel_core::code::Code;
 use semel_core::contract::Declared;
 use semel_core::effect::{self, State, Sweep};
 use semel_core::key::{Action, Address, Namespace};
@@ -18,6 +19,7 @@ use semel_store::{DueCursor, Query, Write};
 use crate::call::{Call, Doer};
 use crate::commit::Stopped;
 use crate::loops::Loop;
+use crate::rates::Shares;
 use crate::{Engine, Error, Inner, lock, measure};
 
 /// Code that attends to the due effects of one action.
@@ -25,6 +27,14 @@ pub struct Handler {
     pub doer: Arc<Doer>,
     pub declared: Declared,
     pub retry: Retry,
+}
+
+impl Handler {
+    /// The terms under which it plans and sends: its retries are those of the effect, if nobody
+    /// has declared any before.
+    pub(crate) fn terms(&self) -> Declared {
+        Declared { retry: self.declared.retry.or(Some(self.retry)), ..self.declared }
+    }
 }
 
 /// What came of looking at a due effect.
@@ -35,6 +45,8 @@ enum Attended {
     NoRoom,
     /// Too many of them are busy with effects of this namespace: others have their turn.
     NoShare,
+    /// The rate of its action has no room for it now.
+    Left,
 }
 
 /// How far a look at due effects goes.
@@ -44,6 +56,8 @@ enum Reach {
     Room,
     /// To the end: others may have lapsed, whoever is busy here.
     End,
+    /// Until the rate of an action has no room: what was left before is looked at anew.
+    Turn,
 }
 
 /// How often all due effects are looked at anew, in turns of the job.
@@ -93,14 +107,20 @@ impl Engine {
     async fn look_at_due(&self, cursor: &mut Option<DueCursor>, reach: Reach) -> Result<(), Error> {
         let mut place = *cursor;
         let (mut has_room, mut all_seen, mut behind) = (true, true, 0);
+        let shares = Shares::default();
         loop {
             let page = self.store().due(place, limits::SWEEP_ROWS_MAX).await?;
             self.got_on(Loop::Job);
             let (places, effects): (Vec<DueCursor>, Vec<Effect>) = page.effects.into_iter().unzip();
-            let attended = join_all(effects.into_iter().map(|effect| self.attend(effect))).await;
+            let befores = std::iter::once(place).chain(places.iter().copied().map(Some));
+            let attending = effects.into_iter().zip(befores);
+            let attending = attending.map(|(effect, before)| self.attend(effect, before, &shares));
+            let attended = join_all(attending).await;
+            let is_left = attended.contains(&Attended::Left);
             for (seen, attended) in places.into_iter().zip(attended) {
                 has_room &= attended != Attended::NoRoom;
-                all_seen &= attended == Attended::Looked;
+                // What a rate has left is looked at by its own time.
+                all_seen &= matches!(attended, Attended::Looked | Attended::Left);
                 if all_seen {
                     *cursor = Some(seen);
                 }
@@ -111,14 +131,19 @@ impl Engine {
                 *cursor = place;
             }
             behind += usize::from(!all_seen);
-            if reach == Reach::Room && (!has_room || behind > PAGES_BEHIND_MAX) {
+            let is_enough = match reach {
+                Reach::Room => !has_room || behind > PAGES_BEHIND_MAX,
+                Reach::Turn => !has_room || is_left,
+                Reach::End => false,
+            };
+            if is_enough {
                 return Ok(());
             }
         }
     }
 
     /// Records a lapse, tells those who wait, and lets a handler go on where there is one.
-    async fn attend(&self, effect: Effect) -> Attended {
+    async fn attend(&self, effect: Effect, before: Option<DueCursor>, shares: &Shares) -> Attended {
         let ground = self.store().ground();
         let effect = match effect::lapse(&effect, &ground.now) {
             None => effect,
@@ -140,34 +165,65 @@ impl Engine {
         let is_due = effect.due(&ground.now).is_some_and(|due| ground.now.reached(due));
         if is_due && matches!(effect.state(&ground.now), State::InDoubt | State::Planned) {
             self.inner.flights.publish(&effect);
-            if self.is_left_behind(&effect).await {
+            if self.is_unwanted(&effect).await {
                 return Attended::Looked;
             }
-            return self.hand_over(effect);
+            let Some(handler) = self.handler_for(&effect) else { return Attended::Looked };
+            let plan = effect.plan.as_ref().expect("a handler was found for it");
+            let must_look = matches!(plan.terms.contract, Contract::Probe { .. });
+            let is_look = must_look && effect.state(&ground.now) == State::InDoubt;
+            let rate = handler.declared.rate.or(plan.terms.rate).filter(|_| !is_look);
+            if !self.has_turn(&effect.address, rate, shares, before).await {
+                return Attended::Left;
+            }
+            return self.hand_over(effect, handler, before);
         }
         Attended::Looked
     }
 
-    /// Planned by a run that has ended since: nobody wants it sent any more.
-    async fn is_left_behind(&self, effect: &Effect) -> bool {
-        let is_planned = effect.state(&self.store().ground().now) == State::Planned;
-        let Some(id) = effect.run.as_ref().filter(|_| is_planned) else { return false };
-        let run = self.store().run(effect.address.namespace.as_str(), id).await;
-        matches!(run, Ok(Some(run)) if run.state().is_final())
+    /// Whether the run that planned an effect does not want it sent: it is paused, or over. To find
+    /// out what became of a doubt is always wanted.
+    pub(crate) async fn is_unwanted(&self, effect: &Effect) -> bool {
+        let contract = effect.plan.as_ref().map(|plan| plan.terms.contract);
+        let is_doubt = effect.state(&self.store().ground().now) == State::InDoubt;
+        let is_look = is_doubt && matches!(contract, Some(Contract::Probe { .. }));
+        let Some(id) = effect.run.as_ref().filter(|_| !is_look) else { return false };
+        match self.store().run(effect.address.namespace.as_str(), id).await {
+            Ok(Some(run)) => {
+                let ends = run.state().is_final() || run.cancel.is_some() && !is_doubt;
+                run.paused.is_some() || ends
+            }
+            Ok(None) => false,
+            // Not known: it is asked again at the next turn.
+            Err(_) => true,
+        }
+    }
+
+    /// The handler of this process that may attend to a due effect.
+    fn handler_for(&self, effect: &Effect) -> Option<Arc<Handler>> {
+        let key = (effect.address.namespace.clone(), effect.address.action.clone());
+        let handlers = self.inner.handlers.read().unwrap_or_else(PoisonError::into_inner);
+        let (handler, plan) = (handlers.get(&key)?.clone(), effect.plan.as_ref()?);
+        let must_look = matches!(plan.terms.contract, Contract::Probe { .. });
+        // Listed as unattended: the code that is here cannot do it.
+        let cannot_look = must_look && handler.doer.look.is_none();
+        let now = self.store().ground().now;
+        let is_spent = effect.is_exhausted(Some(&handler.retry), &now);
+        (!cannot_look && !is_spent).then_some(handler)
     }
 
     /// Gives a due effect to the handler of its action, unless one is busy with it already.
-    fn hand_over(&self, effect: Effect) -> Attended {
-        let key = (effect.address.namespace.clone(), effect.address.action.clone());
+    fn hand_over(
+        &self,
+        effect: Effect,
+        handler: Arc<Handler>,
+        before: Option<DueCursor>,
+    ) -> Attended {
+        let Some(plan) = effect.plan else { return Attended::Looked };
+        let own = effect.address.namespace.clone();
         let handlers = self.inner.handlers.read().unwrap_or_else(PoisonError::into_inner);
-        let (Some(handler), Some(plan)) = (handlers.get(&key).cloned(), effect.plan) else {
-            return Attended::Looked;
-        };
-        let must_look = matches!(plan.terms.contract, Contract::Probe { .. });
-        if must_look && handler.doer.look.is_none() {
-            // Listed as unattended: the code that is here cannot do it.
-            return Attended::Looked;
-        }
+        let is_shared = handlers.keys().any(|(namespace, _)| *namespace != own);
+        drop(handlers);
         let mut attended = lock(&self.inner.attended);
         if attended.contains(&effect.address) {
             return Attended::Looked;
@@ -176,8 +232,7 @@ impl Engine {
         if free == 0 {
             return Attended::NoRoom;
         }
-        let is_own = |address: &&Address| address.namespace == key.0;
-        let is_shared = handlers.keys().any(|(namespace, _)| *namespace != key.0);
+        let is_own = |address: &&Address| address.namespace == own;
         if is_shared && attended.iter().filter(is_own).count() >= free * SHARE {
             return Attended::NoShare;
         }
@@ -186,7 +241,7 @@ impl Engine {
             address: effect.address.clone(),
             input: plan.input,
             rule: plan.fingerprint.rule,
-            declared: handler.declared,
+            declared: handler.terms(),
             downstream_key: None,
             retry: handler.retry,
             hold_ms: 0,
@@ -195,14 +250,19 @@ impl Engine {
             approval: None,
             undoes: effect.undoes,
             derived: None,
-            rate: None,
             guard: None,
         };
         let engine = self.clone();
         tokio::spawn(async move {
             let address = call.address.clone();
-            if let Err(error) = engine.call_telling(call, handler.doer.clone()).await {
-                tracing::warn!(effect = %address, %error, "the handler did not settle the effect");
+            match engine.call_telling(call, handler.doer.clone()).await {
+                Ok(_) => {}
+                Err(error) if error.code() == Code::RateLimited => {
+                    engine.leave_until(&address, error.retry_after_ms().unwrap_or(0), before);
+                }
+                Err(error) => {
+                    tracing::warn!(effect = %address, %error, "the handler did not settle it");
+                }
             }
             let mut attended = lock(&engine.inner.attended);
             attended.remove(&address);
@@ -240,7 +300,7 @@ impl Engine {
         let session = effect.holder(&now).and_then(|holder| holder.session.clone());
         let Some(session) = session.filter(|session| dead.contains(session)) else { return };
         let closed = self.change(&effect.address, |effect, ground| {
-            let nothing = || Error::new(semel_core::code::Code::NotFound, "closed already");
+            let nothing = || Error::new(Code::NotFound, "closed already");
             effect::died(effect, &session, &ground.now).ok_or_else(nothing)
         });
         if closed.await.is_ok() {
@@ -316,10 +376,12 @@ async fn turn_for_ever(inner: Weak<Inner>) {
         let until = match next_turn {
             // Only room was made for more of what is due.
             Some(until) if !now.reached(until) => {
+                engine.heard(engine.look_at_left().await);
                 engine.heard(engine.look_at_due(&mut cursor, Reach::Room).await);
                 until
             }
             Some(_) | None => {
+                engine.heard(engine.look_at_left().await);
                 engine.heard(engine.one_turn(&mut cursor, turns).await);
                 turns += 1;
                 now.steady.plus(limits::POLL_MS)
@@ -328,6 +390,8 @@ async fn turn_for_ever(inner: Weak<Inner>) {
         next_turn = Some(until);
         // No longer than a turn, even if the store's clock was set back meanwhile.
         let left_ms = engine.store().ground().now.until(until).min(limits::POLL_MS);
+        // Sooner, if a rate has room again by then.
+        let left_ms = engine.left_for_ms().map_or(left_ms, |ms| left_ms.min(ms));
         let clock = engine.store().clock().clone();
         let (registered, freed) = (engine.inner.registered.clone(), engine.inner.freed.clone());
         // Nothing of the engine is held while the job sleeps.
@@ -341,6 +405,14 @@ async fn turn_for_ever(inner: Weak<Inner>) {
 }
 
 impl Engine {
+    /// Looks anew at due effects that the rate of their action had no room for.
+    async fn look_at_left(&self) -> Result<(), Error> {
+        match self.take_left() {
+            Some(mut from) => self.look_at_due(&mut from, Reach::Turn).await,
+            None => Ok(()),
+        }
+    }
+
     async fn one_turn(&self, cursor: &mut Option<DueCursor>, turns: u64) -> Result<(), Error> {
         // Whatever is wrong with the outbox or a schedule is no reason to leave lapses unseen.
         self.heard(self.forward().await.map(|_| ()));

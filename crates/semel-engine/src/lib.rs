@@ -120,6 +120,7 @@ struct Inner {
     audit_turn: tokio::sync::Mutex<()>,
     /// What was told of work that does not get on.
     quiet: Mutex<Quiet>,
+    rates: rates::Rates,
 }
 
 /// A store that is a database in which user code may have rows, too.
@@ -189,6 +190,7 @@ impl Engine {
             deliveries: Noted::default(),
             audit_turn: tokio::sync::Mutex::default(),
             quiet: Mutex::default(),
+            rates: rates::Rates::default(),
         };
         Ok(Engine { inner: Arc::new(inner), identity: None, actor: None })
     }

@@ -78,7 +78,7 @@ fn judge(
         address: address.clone(),
         input,
         rule: Rule::All,
-        declared: handler.map(|handler| handler.declared).unwrap_or_default(),
+        declared: handler.map(|handler| handler.terms()).unwrap_or_default(),
         downstream_key: None,
         attempt_id: String::new(),
         worker: String::new(),

@@ -93,6 +93,7 @@ async fn try_take_back(engine: &Engine, effect: &Effect, batch: Batch) -> Result
         _ => Report::Unknown { reason, key_not_used: false },
     };
     let fence = effect.last_fence();
-    let ask = Settle { fence, report, retry_after_ms: None };
+    // Nothing was tried, so nobody has to wait.
+    let ask = Settle { fence, report, retry_after_ms: Some(0) };
     engine.settle_firmly(effect, &ask).await.map(|_| ())
 }

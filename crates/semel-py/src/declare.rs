@@ -65,7 +65,6 @@ pub(crate) struct Declaration {
     /// In doubt the run goes on.
     pub(crate) goes_on: bool,
     hold_ms: u64,
-    rate: Option<Rate>,
     /// How the key is made, as its author wrote it.
     derived: Option<String>,
 }
@@ -105,21 +104,28 @@ impl Declaration {
             ("transaction", _) => Contract::Transaction,
             _ => Contract::AtMostOnce,
         });
-        let declared =
-            Declared { contract, lease_ms, deadline_ms, settle_ms, window_ms, attempts_max: None };
-        let action = Action::new(action).map_err(|invalid| raise(&invalid.into()))?;
-        // At the decoration, not at the first call: that may be in the middle of the night.
-        let terms = declared.terms().map_err(|refusal| raise(&Refusal::Terms(refusal).into()))?;
-        terms
-            .check_retry(&again.retry)
-            .map_err(|refusal| raise(&Refusal::Terms(refusal).into()))?;
         let rate = rate.map(|(count, per_ms)| Rate { count, per_ms });
+        let declared = Declared {
+            contract,
+            lease_ms,
+            deadline_ms,
+            settle_ms,
+            window_ms,
+            rate,
+            ..Declared::default()
+        };
+        let action = Action::new(action).map_err(|invalid| raise(&invalid.into()))?;
         rate.map_or(Ok(()), |rate| rate.check()).map_err(|PolicyInvalid(text)| {
             raise(&Error::new(
                 Code::InputInvalid,
                 format!("the rate of {}: {text}", action.as_str()),
             ))
         })?;
+        // At the decoration, not at the first call: that may be in the middle of the night.
+        let terms = declared.terms().map_err(|refusal| raise(&Refusal::Terms(refusal).into()))?;
+        terms
+            .check_retry(&again.retry)
+            .map_err(|refusal| raise(&Refusal::Terms(refusal).into()))?;
         Ok(Declaration {
             action,
             declared,
@@ -128,7 +134,6 @@ impl Declaration {
             abort: if can_abort { Abort::Possible } else { Abort::Impossible },
             goes_on,
             hold_ms: hold_ms.unwrap_or(limits::HOLD_MS),
-            rate,
             derived,
         })
     }
@@ -160,7 +165,6 @@ impl Declaration {
             approval: None,
             undoes: None,
             derived: self.derived.clone(),
-            rate: self.rate,
             guard: None,
         })
     }

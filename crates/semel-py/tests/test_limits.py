@@ -184,7 +184,7 @@ def ping(id: int) -> Any:
 def test_sends_are_spread_by_a_rate_and_repeats_need_none(any_app: Semel) -> None:
     for id in range(4):
         ping(id)
-    assert WORLD.calls[3] - WORLD.calls[0] > 0.4, "two at once, then one each half second"
+    assert WORLD.calls[2] - WORLD.calls[0] > 0.9, "at most two in any window of a second"
     for id in range(4):
         ping(id)
     assert len(WORLD) == 4
@@ -199,7 +199,7 @@ async def pings(ctx: WorkflowContext, many: int) -> int:
 
 def test_a_run_waits_for_the_rate(app: Semel) -> None:
     assert app.start(pings, 4).result(timeout=30) == 4
-    assert WORLD.calls[3] - WORLD.calls[0] > 0.4
+    assert WORLD.calls[2] - WORLD.calls[0] > 0.9
 
 
 def test_a_caller_that_will_not_wait_so_long_is_told_for_how_long(app: Semel) -> None:

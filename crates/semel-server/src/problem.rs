@@ -165,6 +165,7 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::TooEarly
         | Code::AttemptSpent
         | Code::AttemptsExhausted
+        | Code::NotExhausted
         | Code::RetriesExhausted
         | Code::StaleFence
         | Code::DeadlinePassed

@@ -50,7 +50,6 @@ pub struct Effect<'a> {
     pub(crate) look: Option<LookFn>,
     approval: Option<Ask>,
     undo: Option<Result<Undo, Error>>,
-    rate: Option<Rate>,
     place: Option<Place>,
     intent: Option<String>,
     allowed: Vec<Allowed>,
@@ -83,7 +82,6 @@ impl<'a> Effect<'a> {
             look: None,
             approval: None,
             undo: None,
-            rate: None,
             place: None,
             intent: None,
             allowed: Vec::new(),
@@ -183,10 +181,10 @@ impl<'a> Effect<'a> {
         self
     }
 
-    /// At most so many sends of this action in so long, over all processes: a repeat that needs no
-    /// send is not counted. Whoever comes too early waits, a run parked.
+    /// Limits this action to `count` sends in any window of `per`, across all processes, whoever
+    /// sends. Looks and replays are free. Callers over the limit wait; runs are parked.
     pub fn rate(mut self, count: u32, per: Duration) -> Self {
-        self.rate = Some(Rate { count, per_ms: millis(per) });
+        self.declared.rate = Some(Rate { count, per_ms: millis(per) });
         self
     }
 
@@ -254,7 +252,6 @@ impl<'a> Effect<'a> {
                 approval: undo.approval,
                 undoes: None,
                 derived: None,
-                rate: undo.rate,
                 guard: None,
             };
             Ok(Undo { call: Box::new(call), doer, receipt_as: "receipt".to_owned() })
@@ -328,7 +325,6 @@ impl<'a> Effect<'a> {
             approval: self.approval,
             undoes: None,
             derived: None,
-            rate: self.rate,
             guard: None,
         };
         let Some(Place { port, id, is_named, on_doubt }) = self.place else {

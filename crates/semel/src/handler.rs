@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use semel_core::effect::Abort;
 use semel_core::key::Action;
@@ -34,6 +35,13 @@ impl<'a> Handler<'a> {
     /// How often and how long to try again.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.effect = self.effect.retry(retry);
+        self
+    }
+
+    /// Limits this action to `count` sends in any window of `per`, across all processes. Effects
+    /// over the limit are left until their turn.
+    pub fn rate(mut self, count: u32, per: Duration) -> Self {
+        self.effect = self.effect.rate(count, per);
         self
     }
 

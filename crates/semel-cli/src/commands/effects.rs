@@ -26,7 +26,8 @@ pub(crate) async fn ls(place: &Place, options: &args::Ls, printer: &Printer) -> 
         (page.effects, page.next)
     };
     let is_shown = |effect: &&Effect| {
-        !options.overdue || effect.attempts.iter().any(|attempt| attempt.is_overdue(&now))
+        let is_overdue = effect.attempts.iter().any(|attempt| attempt.is_overdue(&now));
+        (!options.overdue || is_overdue) && (!options.exhausted || effect.is_exhausted(None, &now))
     };
     let views: Vec<_> =
         effects.iter().filter(is_shown).map(|effect| effect_view(effect, &now)).collect();
@@ -62,6 +63,7 @@ fn query(place: &Place, options: &args::Ls) -> Result<Query, Failed> {
         key: key.map_err(|error| invalid(error.into()))?,
         state,
         alarmed: options.alarmed,
+        unsettled: options.exhausted && state.is_none(),
         after: options.after,
         ..Query::all(place.namespace()?, options.limit)
     })
@@ -87,6 +89,9 @@ fn note(view: &EffectView) -> String {
     let mut notes: Vec<&str> = view.alarms.iter().map(|alarm| alarm.kind).collect();
     if view.overdue {
         notes.push("overdue");
+    }
+    if view.exhausted {
+        notes.push("exhausted");
     }
     if view.approval.as_ref().is_some_and(|approval| approval.held) {
         notes.push("held");
@@ -178,6 +183,14 @@ pub(crate) fn print_effect(effect: &Effect, now: &Moment, printer: &Printer) -> 
     }
     for alarm in &view.alarms {
         field("alarm", &format!("{} at {}: {}", alarm.kind, alarm.at, alarm.receipt.text()));
+    }
+    if view.exhausted {
+        printer.line("");
+        printer.line("Its retry budget is used up. Correct the cause, then:");
+        printer.line(&format!(
+            "  semel effects grant '{name}' --version {} --reason '…'",
+            view.version
+        ));
     }
     if view.state == State::InDoubt.as_str() {
         printer.line("");

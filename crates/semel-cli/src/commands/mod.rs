@@ -10,6 +10,7 @@ mod dev;
 mod doctor;
 pub(crate) mod double;
 mod effects;
+mod grant;
 mod import;
 mod keys;
 mod migrate;
@@ -150,6 +151,7 @@ async fn run_effects(place: &Place, command: Effects, printer: &Printer) -> Resu
         Effects::Ls(options) => effects::ls(place, &options, printer).await,
         Effects::Show(options) => effects::show(place, &options, printer).await,
         Effects::Resolve(options) => effects::resolve(place, &options, printer).await,
+        Effects::Grant(options) => grant::run(place, &options, printer).await,
         Effects::Supersede(options) => effects::supersede(place, &options, printer).await,
         Effects::Void(options) => effects::void(place, &options, printer).await,
         Effects::Import(options) => import::run(place, &options, printer).await,

@@ -1,8 +1,8 @@
-//! `semel effects resolve`, `supersede` and `void`: what a person decides.
+//! `semel effects resolve`, `grant`, `supersede` and `void`: what a person decides.
 
 use std::time::Duration;
 
-use semel::Failure;
+use semel::{Failure, Retry};
 use serde_json::{Value, json};
 
 use crate::common::{World, until};
@@ -206,4 +206,41 @@ fn a_dead_workers_doubt_is_listed_and_settled_before_anybody_recorded_it() {
     assert_eq!(settled["state"], "failed");
     assert_eq!(settled["attempts"][0]["reason"], "not there");
     world.semel(&["verify"]).expect(0);
+}
+
+/// An effect whose retry budget is used up.
+fn exhaust(world: &World, key: &str) {
+    let retry = Retry { attempts_max: 2, total_ms: 60_000, delay_ms: 1, delay_ms_max: 1 };
+    world.sdk(async |semel| {
+        let effect = semel.effect("crm-ticket").key(key).retry(retry);
+        let sent = effect.call(|_| async { Err::<u32, _>(Failure::not_applied("down")) });
+        sent.await.expect_err("it is used up");
+    });
+}
+
+#[test]
+fn req_r10_grant_opens_another_budget_for_one_effect_and_for_a_set() {
+    let world = World::new();
+    for key in ["a-1", "a-2", "b-1"] {
+        exhaust(&world, key);
+    }
+    world.put_done("fine");
+    let why = ["--reason", "the relay is back", "--actor", "ada", "--json"];
+    let grant = |more: &[&str]| world.semel(&[&["effects", "grant"], more, &why[..]].concat());
+    let listed = world.semel(&["effects", "ls", "--exhausted", "--json"]).expect(0).json();
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(3));
+    let shown = world.semel(&["effects", "show", "crm-ticket/a-1"]).expect(0);
+    assert!(shown.stdout.contains("semel effects grant 'crm-ticket/a-1'"), "{shown:?}");
+    let one = grant(&["crm-ticket/a-1"]).expect(0).json();
+    assert_eq!(one["decisions"][0]["verdict"], "grant");
+    let again = grant(&["crm-ticket/a-1"]).expect(4);
+    assert!(again.stderr.contains("not_exhausted"), "{again:?}");
+    let counted = grant(&["--action", "crm-ticket", "--dry-run"]).expect(0).json();
+    assert_eq!((&counted["exhausted"], &counted["granted"]), (&json!(2), &json!(0)));
+    grant(&["--action", "crm-ticket"]).expect(2);
+    grant(&[]).expect(2);
+    let set = grant(&["--action", "crm-ticket", "--key-prefix", "a-", "--yes"]).expect(0).json();
+    assert_eq!((&set["exhausted"], &set["granted"]), (&json!(1), &json!(1)));
+    let rest = grant(&["--state", "planned", "--dry-run"]).expect(0).json();
+    assert_eq!(rest["effects"], json!(["crm-ticket/b-1"]));
 }

@@ -1,5 +1,6 @@
 //! `begin`: may somebody send? A permit buys at most one send.
 
+use super::budget::has_room;
 use super::hold::{failed, held_back, hold, question};
 use super::{Refusal, State, Why, approve, short};
 use crate::contract::Declared;
@@ -368,14 +369,21 @@ pub(super) fn plan(effect: &Effect, ask: &Begin) -> Result<Plan, Refusal> {
             derived: ask.derived.clone().filter(|text| text.len() <= limits::REASON_BYTES_MAX),
         });
     };
-    let Terms { contract, lease_ms, deadline_ms, settle_ms, window_ms, attempts_max } = plan.terms;
+    let Terms { contract, lease_ms, deadline_ms, settle_ms, window_ms, .. } = plan.terms;
     let terms = Declared {
         contract: ask.declared.contract.or(Some(contract)),
         lease_ms: ask.declared.lease_ms.or(Some(lease_ms)),
         deadline_ms: ask.declared.deadline_ms.or(Some(deadline_ms)),
         settle_ms: ask.declared.settle_ms.or(Some(settle_ms)),
         window_ms: Some(window_ms),
-        attempts_max: ask.declared.attempts_max.or(Some(attempts_max)),
+        // The first budget stands: another caller neither widens nor narrows it.
+        attempts_max: match (plan.terms.retry, ask.declared.retry) {
+            (Some(_), _) => Some(plan.terms.attempts_max),
+            (None, Some(retry)) => Some(retry.attempts()),
+            (None, None) => ask.declared.attempts_max.or(Some(plan.terms.attempts_max)),
+        },
+        retry: plan.terms.retry.or(ask.declared.retry),
+        rate: ask.declared.rate.or(plan.terms.rate),
     };
     Ok(Plan { terms: terms.terms().map_err(Refusal::Terms)?, ..plan.clone() })
 }
@@ -390,11 +398,8 @@ fn arm(
     ask: &Begin,
     ground: &Ground,
 ) -> Result<Decision, Refusal> {
-    has_room(effect)?;
-    if kind == Kind::Send && effect.sends_since_grant() >= plan.terms.attempts_max as usize {
-        return Err(Refusal::AttemptsExhausted);
-    }
     let now = &ground.now;
+    effect.check_budget(kind, &plan.terms, now)?;
     let mut next = effect.next();
     next.close_lapsed(now);
     if kind == Kind::Send {
@@ -437,12 +442,6 @@ fn assume(
     next.plan = Some(plan);
     next.attempts.push(attempt);
     Ok(next.sealed(now))
-}
-
-/// The last place in the row is kept for the word of a person.
-fn has_room(effect: &Effect) -> Result<(), Refusal> {
-    let is_full = effect.attempts.len() + 1 >= limits::ATTEMPTS_MAX as usize;
-    if is_full { Err(Refusal::AttemptsExhausted) } else { Ok(()) }
 }
 
 fn open(effect: &Effect, plan: &Plan, kind: Kind, ask: &Begin, ground: &Ground) -> Attempt {

@@ -76,8 +76,7 @@ pub fn resolve(
         attempt.end = Some(End { at: now.wall, by: By::Person, outcome });
     }
     if verdict == Verdict::Retry {
-        next.granted_after = u32::try_from(next.attempts.len()).expect("bounded by the limit");
-        next.retry_at = None;
+        next.open_budget()?;
     }
     Ok(next.sealed(now))
 }
@@ -184,7 +183,7 @@ pub fn missed(
     Ok(Some(next.sealed(now)))
 }
 
-fn decided(
+pub(super) fn decided(
     effect: &Effect,
     person: &Person,
     verdict: Verdict,

@@ -3,6 +3,7 @@
 
 pub mod approve;
 mod begin;
+mod budget;
 mod decide;
 mod hold;
 mod intend;
@@ -18,6 +19,7 @@ mod wait;
 pub use begin::{
     Begin, Decision, EPOCH_SHIFT, Ground, Permit, Quarantine, Transaction, begin, transact,
 };
+pub use budget::grant;
 pub use decide::{Imported, Person, Resolution, import, missed, resolve, supersede, void};
 pub use intend::{Intended, intend};
 pub use settle::{Abort, Report, Settle, Settled, died, lapse, renew, settle};
@@ -110,7 +112,14 @@ pub enum Refusal {
         retry_after_ms: u64,
     },
     AttemptSpent,
+    /// The row has no room for another attempt or decision.
     AttemptsExhausted,
+    /// The retry budget is used up, and nothing was applied.
+    RetriesExhausted {
+        sends: u32,
+    },
+    /// The retry budget is not used up: there is nothing to grant.
+    NotExhausted,
     StaleFence,
     DeadlinePassed,
     Expired,
@@ -150,6 +159,8 @@ pub enum Why {
     HorizonPassed,
     /// The attempt never passed its key on, so a resend would be a second one.
     KeyNotUsed,
+    /// The retry budget is used up.
+    Exhausted,
 }
 
 impl Why {
@@ -164,6 +175,10 @@ impl Why {
             Why::KeyNotUsed => {
                 "the attempt never read its downstream key, so a resend could be a second one \
                  (key_not_used)"
+            }
+            Why::Exhausted => {
+                "the retry budget is used up (retries_exhausted): a person must grant another one, \
+                 or decide"
             }
         }
     }
@@ -184,6 +199,8 @@ impl Refusal {
             Refusal::TooEarly { .. } => Code::TooEarly,
             Refusal::AttemptSpent => Code::AttemptSpent,
             Refusal::AttemptsExhausted => Code::AttemptsExhausted,
+            Refusal::RetriesExhausted { .. } => Code::RetriesExhausted,
+            Refusal::NotExhausted => Code::NotExhausted,
             Refusal::StaleFence => Code::StaleFence,
             Refusal::DeadlinePassed => Code::DeadlinePassed,
             Refusal::Expired => Code::Expired,
@@ -223,6 +240,8 @@ impl Refusal {
             | Refusal::ContractChanged
             | Refusal::AttemptSpent
             | Refusal::AttemptsExhausted
+            | Refusal::RetriesExhausted { .. }
+            | Refusal::NotExhausted
             | Refusal::StaleFence
             | Refusal::DeadlinePassed
             | Refusal::Expired
@@ -263,7 +282,15 @@ impl std::fmt::Display for Refusal {
                 f.write_str("a request may still land: the settle window has not passed")
             }
             Refusal::AttemptSpent => f.write_str("the attempt id can no longer be resumed"),
-            Refusal::AttemptsExhausted => f.write_str("all attempts that were granted are used up"),
+            Refusal::AttemptsExhausted => {
+                f.write_str("the effect has no room for another attempt or decision")
+            }
+            Refusal::RetriesExhausted { sends } => {
+                write!(f, "the retry budget is used up: not applied after {sends} sends")
+            }
+            Refusal::NotExhausted => {
+                f.write_str("the effect's retry budget is not used up: it is tried when it is due")
+            }
             Refusal::StaleFence => f.write_str("the lease of this attempt is gone"),
             Refusal::DeadlinePassed => f.write_str("the hard deadline of the attempt has passed"),
             Refusal::Expired => f.write_str("the replay window of this key is over"),
@@ -358,6 +385,7 @@ impl Effect {
             retry_at: None,
             first_sent: None,
             granted_after: 0,
+            spent: None,
             voided: None,
             settled: None,
             kept_until: None,
@@ -426,16 +454,6 @@ impl Effect {
         }
     }
 
-    /// The attempts since a person last granted more.
-    fn since_grant(&self) -> &[Attempt] {
-        self.attempts.get(self.granted_after as usize..).unwrap_or_default()
-    }
-
-    /// How many sends were made of those granted.
-    fn sends_since_grant(&self) -> usize {
-        self.since_grant().iter().filter(|attempt| attempt.kind == Kind::Send).count()
-    }
-
     /// A receipt contradicts a `failed`.
     pub fn is_disputed(&self) -> bool {
         self.alarms.iter().any(|alarm| alarm.kind == AlarmKind::Disputed)
@@ -457,6 +475,9 @@ impl Effect {
             Some(retry_at) if !now.reached(retry_at) && retry_at.ms > point.ms => retry_at,
             Some(_) | None => point,
         };
+        if self.is_exhausted(None, now) {
+            return None;
+        }
         match self.state(now) {
             State::Pending => self.holder(now).map(|attempt| attempt.lease_until),
             State::InDoubt => self.doubt_due(now).map(not_before),

@@ -12,7 +12,7 @@ use crate::time::Moment;
 pub struct Settle {
     pub fence: u64,
     pub report: Report,
-    /// Nobody sends again before this has passed; drawn from the retry policy.
+    /// Nobody sends again before this has passed; drawn from the effect's retry budget.
     pub retry_after_ms: Option<u64>,
 }
 
@@ -69,7 +69,11 @@ pub fn settle(effect: &Effect, ask: &Settle, now: &Moment) -> Result<Settled, Re
         Report::NotApplied { reason, last } => {
             let mut next = effect.next();
             next.close_not_applied(index, reason, *last, now);
-            next.retry_at = ask.retry_after_ms.map(|ms| now.steady.plus(ms));
+            match attempt.kind {
+                // Absent: what comes next is a send, not a retry.
+                Kind::Look => next.retry_at = None,
+                Kind::Send | Kind::Assumed => next.schedule(ask.retry_after_ms, now),
+            }
             Ok(Settled { effect: Some(next.sealed(now)), kept_as_evidence: false })
         }
         Report::Unknown { reason, key_not_used } => {
@@ -80,7 +84,7 @@ pub fn settle(effect: &Effect, ask: &Settle, now: &Moment) -> Result<Settled, Re
                 reason: short(reason),
                 key_not_used: *key_not_used,
             });
-            next.retry_at = ask.retry_after_ms.map(|ms| now.steady.plus(ms));
+            next.schedule(ask.retry_after_ms, now);
             Ok(Settled { effect: Some(next.sealed(now)), kept_as_evidence: false })
         }
     }

@@ -10,6 +10,7 @@ use crate::fingerprint::Rule;
 use crate::json::Json;
 use crate::key::{Action, Address, Key, Namespace};
 use crate::record::{self, Answer, Contract, Effect, Kind};
+use crate::retry::Retry;
 use crate::time::{Moment, Steady, Wall, format_duration_ms, parse_duration_ms};
 use crate::{effect, verify};
 
@@ -38,6 +39,7 @@ impl Desk {
                 Some(("settle", ms)) => declared.settle_ms = Some(duration(ms)),
                 Some(("window", ms)) => declared.window_ms = Some(duration(ms)),
                 Some(("attempts", count)) => declared.attempts_max = Some(number(count)),
+                Some(("retries", text)) => declared.retry = retries(text),
                 Some(_) => panic!("unknown term: {word}"),
             }
         }
@@ -101,7 +103,7 @@ impl Desk {
                 let session = held.and_then(|held| held.session.clone()).unwrap_or_default();
                 Ok(self.keep_some(effect::died(self.newest(), &session, &self.now)))
             }
-            ["done" | "failed" | "retry" | "supersede" | "void", options @ ..] => {
+            ["done" | "failed" | "retry" | "grant" | "supersede" | "void", options @ ..] => {
                 self.decide(words[0], options)
             }
             ["approve" | "deny" | "return", options @ ..] => self.judge(words[0], options),
@@ -181,6 +183,7 @@ impl Desk {
                 Some(("input", text)) => ask.input = json(text),
                 Some(("counts", names)) => ask.rule = Rule::members(names.split(',')),
                 Some(("key", key)) => ask.downstream_key = Some(key.into()),
+                Some(("retries", text)) => ask.declared.retry = retries(text),
                 Some(("as", name)) => ask.declared.contract = Some(contract(name)),
                 Some(("id", "last")) => {
                     let last = self.effect().and_then(|effect| effect.attempts.last());
@@ -299,6 +302,10 @@ impl Desk {
             }
             "void" => {
                 let next = effect::void(newest, &person, &self.now)?;
+                return Ok(self.keep(next));
+            }
+            "grant" => {
+                let next = effect::grant(newest, &person, &self.now)?;
                 return Ok(self.keep(next));
             }
             "done" => Resolution::Done(json(receipt.unwrap_or(r#""person""#))),
@@ -447,6 +454,7 @@ fn refused(refusal: &Refusal) -> String {
         Refusal::InDoubt { why: Why::SettleWindow, .. } => " (settle window)",
         Refusal::InDoubt { why: Why::HorizonPassed, .. } => " (horizon)",
         Refusal::InDoubt { why: Why::KeyNotUsed, .. } => " (key not used)",
+        Refusal::InDoubt { why: Why::Exhausted, .. } => " (exhausted)",
         _ => "",
     };
     let after = refusal.retry_after_ms().map(|ms| format!(" after {}", format_duration_ms(ms)));
@@ -476,6 +484,18 @@ fn address() -> Address {
 
 fn json(text: &str) -> Json {
     Json::from_text(text).expect("the story has valid JSON")
+}
+
+/// Attempts, first delay, longest delay and total time, such as `3:100ms:300ms:5s`; or `none`.
+fn retries(text: &str) -> Option<Retry> {
+    let parts: Vec<&str> = text.split(':').collect();
+    let [attempts, first, longest, total] = parts[..] else { return None };
+    Some(Retry {
+        attempts_max: number(attempts),
+        total_ms: duration(total),
+        delay_ms: duration(first),
+        delay_ms_max: duration(longest),
+    })
 }
 
 fn duration(text: &str) -> u64 {

@@ -1,35 +1,9 @@
 //! Rates: how many sends of an action there may be in any window of a length.
 
-use serde::{Deserialize, Serialize};
-
-use super::PolicyInvalid;
+use super::{Meter, PolicyInvalid, Rate};
 use crate::journal::At;
 use crate::limits;
 use crate::time::Moment;
-
-/// At most `count` sends in any window of `per_ms`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Rate {
-    pub count: u32,
-    pub per_ms: u64,
-}
-
-/// The sends of an action that still count against its rate.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Meter {
-    /// Who took the last one: two callers at the same moment must not look like one that repeats.
-    #[serde(default)]
-    pub by: String,
-    /// When the sends were last counted; their times are on the steady clock of that boot.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    at: Option<At>,
-    /// When, and how many, oldest first.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    sends: Vec<(i64, u32)>,
-    /// Of earlier versions, which counted by one time on the wall clock.
-    #[serde(default, skip_serializing)]
-    until_ms: i64,
-}
 
 /// What asking for a send came to.
 #[derive(Clone, Debug, PartialEq, Eq)]

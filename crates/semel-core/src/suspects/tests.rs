@@ -35,6 +35,7 @@ fn effect(action: &str, key: &[&str], input: &str, rule: &Rule) -> Effect {
         retry_at: None,
         first_sent: None,
         granted_after: 0,
+        spent: None,
         voided: None,
         settled: None,
         kept_until: None,

@@ -289,14 +289,14 @@ fn sends_are_capped_and_a_persons_retry_grants_them_anew() {
         unknown 1 -> in_doubt
         begin     -> send 2
         unknown 2 -> in_doubt
-        begin     -> ! attempts_exhausted
+        begin     -> ! in_doubt (exhausted)
         wait 2m
         retry     -> planned
         begin     -> send 3
         not_applied 3
         begin     -> send 4
         not_applied 4
-        begin     -> ! attempts_exhausted
+        begin     -> ! retries_exhausted
         retry     -> planned
         begin     -> send 5
         ",
@@ -315,7 +315,7 @@ fn looks_do_not_use_up_the_sends() {
         wait 2m
         begin         -> look 3
         not_applied 3 -> planned
-        begin         -> ! attempts_exhausted
+        begin         -> ! retries_exhausted
         retry         -> planned
         begin         -> send 4
         ",
@@ -329,7 +329,7 @@ fn a_full_row_still_takes_the_word_of_a_person() {
         go_on(&mut desk, "not_applied last\n begin");
     }
     go_on(&mut desk, "not_applied last -> planned\n begin -> ! attempts_exhausted");
-    go_on(&mut desk, "retry -> planned\n begin -> ! attempts_exhausted");
+    go_on(&mut desk, "retry -> ! attempts_exhausted");
     go_on(&mut desk, "quarantine 1s\n begin -> ! attempts_exhausted");
     go_on(&mut desk, r#"done "t-1" -> done"#);
     assert_eq!(desk.effect().unwrap().attempts.len(), 100);

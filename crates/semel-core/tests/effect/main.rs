@@ -1,6 +1,6 @@
 //! The rules of the effect machine, through the public API: one story per law, and a random walk.
 
-use semel_core::{contract, effect, fingerprint, json, key, record, time, verify};
+use semel_core::{contract, effect, fingerprint, json, key, record, retry, time, verify};
 
 #[path = "../../src/effect/testing.rs"]
 mod testing;

@@ -129,6 +129,8 @@ impl World {
             settle_ms: Some(SETTLE_MS),
             window_ms: Some(WINDOW_MS),
             attempts_max: None,
+            retry: None,
+            rate: None,
         }
     }
 

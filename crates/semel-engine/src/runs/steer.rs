@@ -3,10 +3,12 @@
 
 use semel_core::audit::{Deed, Verb};
 use semel_core::code::Code;
+use semel_core::effect::Person;
 use semel_core::journal::{self, At, Event};
 use semel_core::json::Json;
-use semel_core::key::Namespace;
+use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::limits;
+use semel_core::proof::effect_named;
 use semel_core::repeats::{Door, Subject};
 use semel_core::run::course::check_delivery_name;
 use semel_core::run::{self, Refusal, Run, Steered};
@@ -16,6 +18,14 @@ use semel_store::{Batch, Delivery, Write};
 use super::ink::Ink;
 use crate::commit::Stopped;
 use crate::{Engine, Error, audit};
+
+/// Whether an effect refuses another budget because it needs none.
+fn is_not_lacking(code: Code) -> bool {
+    matches!(
+        code,
+        Code::NotExhausted | Code::AlreadySettled | Code::InProgress | Code::VersionChanged
+    )
+}
 
 /// A signal for a run.
 #[derive(Clone, Debug)]
@@ -163,7 +173,40 @@ impl Engine {
         reason: &str,
     ) -> Result<Run, Error> {
         let deed = audit::on_run(id, actor, reason, Verb::RetryRun);
+        let run = self.run(namespace, id).await?;
+        run::retry(&run, actor, reason)?;
+        self.grant_for_retry(&run, actor, reason).await?;
         self.steer(namespace, id, deed, |run, _| run::retry(run, actor, reason)).await
+    }
+
+    /// A person's retry of a run that is paused on an effect without budget grants another one. It
+    /// is granted first: should the second write fail, nothing is sent while the run is paused.
+    async fn grant_for_retry(&self, run: &Run, actor: &str, reason: &str) -> Result<(), Error> {
+        let Some(step) = run.paused.as_ref().and_then(|pause| pause.id.as_deref()) else {
+            return Ok(());
+        };
+        let entries = self.journal(run).await?;
+        let decoded = entries.iter().filter_map(|inked| journal::decode(&inked.text).ok());
+        let name = decoded.map(|entry| entry.event).find_map(|event| match &event {
+            Event::Planned { id, .. } if id == step => effect_named(&event).map(str::to_owned),
+            _ => None,
+        });
+        let Some((action, key)) = name.as_ref().and_then(|name| name.split_once('/')) else {
+            return Ok(());
+        };
+        let namespace = Namespace::stored(&run.namespace)?;
+        let address = Address { namespace, action: Action::new(action)?, key: Key::parse(key)? };
+        let Some(effect) = self.store().load(&address).await? else { return Ok(()) };
+        let reason = format!("run {} is retried: {reason}", run.id);
+        let person = Person { actor: actor.to_owned(), reason, version: effect.version };
+        // The identity of this decision is that of the run's: this one is only its consequence.
+        let engine = Engine { identity: None, ..self.clone() };
+        match engine.grant(&address, &person).await {
+            Ok(_) => Ok(()),
+            // It is not the budget that the run lacks, or somebody else has granted one.
+            Err(error) if is_not_lacking(error.code()) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Gives the step on which a run is paused its value.

@@ -159,7 +159,6 @@ pub(crate) fn call(key: &str, contract: Contract) -> Call {
         approval: None,
         undoes: None,
         derived: None,
-        rate: None,
         guard: None,
     }
 }

@@ -6,6 +6,7 @@ mod common;
 mod approvals;
 mod attach;
 mod attempt;
+mod budget;
 mod fault;
 mod job;
 mod late_start;

@@ -24,6 +24,8 @@ const TERMS: Declared = Declared {
     settle_ms: None,
     window_ms: None,
     attempts_max: None,
+    retry: None,
+    rate: None,
 };
 
 async fn look(engine: &Engine) -> usize {

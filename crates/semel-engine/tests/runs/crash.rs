@@ -67,10 +67,16 @@ fn story_to(flow: Flow, deaths: &[u32], applied: RangeInclusive<usize>, plot: Pl
     })
 }
 
-/// The world answers what only it can: a signal that is waited for without end, and a doubt that
-/// no contract settles.
+/// The world answers what only it can: a signal that is waited for without end, a doubt that no
+/// contract settles, and a retry budget that deaths have used up.
 pub(crate) async fn help(world: &World) {
-    let waits = world.row().await.map(|run| run.waits).unwrap_or_default();
+    let Some(run) = world.row().await else { return };
+    if run.paused.as_ref().is_some_and(|pause| pause.code == Code::RetriesExhausted.as_str()) {
+        let namespace = semel_core::key::Namespace::default();
+        let retried = world.outside.retry_run(&namespace, &run.id, "ann", "once more").await;
+        retried.expect("a paused run can be retried");
+    }
+    let waits = run.waits;
     for wait in waits.iter().filter(|wait| wait.due.is_none()) {
         match &wait.on {
             On::Signal(name) => {

@@ -260,7 +260,6 @@ impl Kit {
             approval: (sending == Sending::Asked).then(|| question(key)),
             undoes: None,
             derived: None,
-            rate: None,
             guard: None,
         };
         let doer = self.doer(contract, sending);

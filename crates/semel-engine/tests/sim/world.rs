@@ -148,7 +148,6 @@ impl World {
             approval: None,
             undoes: None,
             derived: None,
-            rate: None,
             guard: None,
         };
         let (engine, process) = (engine.clone(), process.clone());

@@ -108,6 +108,15 @@ fn looking_and_deciding() -> Vec<Route> {
             resolve,
         ),
         Route::post(
+            "/v1/effects/{id}/grant",
+            operate,
+            op("grant_effect", "Grant another retry budget under the same downstream key")
+                .takes::<DecideAsk>()
+                .returns::<EffectView>()
+                .keyed(),
+            grant,
+        ),
+        Route::post(
             "/v1/effects/{id}/supersede",
             operate,
             op("supersede_effect", "Do an intent again")
@@ -320,6 +329,21 @@ async fn resolve(call: Call) -> Result<Reply, Problem> {
     if let Some(engine) = turn.engine() {
         let decided = match check_newest(&engine, &effect).await {
             Ok(()) => engine.resolve(&effect.address, &person, &resolution).await,
+            Err(error) => Err(error),
+        };
+        turn.took(decided).await?;
+    }
+    newest(&call, &effect, &turn).await
+}
+
+async fn grant(call: Call) -> Result<Reply, Problem> {
+    let ask: DecideAsk = call.ask()?;
+    let effect = find(&call.app, &call.who.namespace, call.param("id")).await?;
+    let person = person(&call.who.actor, &ask.reason, ask.version);
+    let mut turn = Turn::of(&call, "grant").await?;
+    if let Some(engine) = turn.engine() {
+        let decided = match check_newest(&engine, &effect).await {
+            Ok(()) => engine.grant(&effect.address, &person).await,
             Err(error) => Err(error),
         };
         turn.took(decided).await?;

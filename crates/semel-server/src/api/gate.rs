@@ -105,11 +105,12 @@ async fn leave_look(call: &Call, address: &Address, look: &Armed) -> Result<Gate
 /// What the ledger answers is a decision; what is wrong with the request is not.
 fn refused(id: &str, problem: Problem) -> Result<GateView, Problem> {
     let decision = match problem.code {
-        Code::InProgress | Code::Held => "wait",
+        Code::InProgress | Code::Held | Code::RateLimited => "wait",
         Code::InDoubt | Code::ContractChanged => "in_doubt",
         Code::InputChanged
         | Code::Expired
         | Code::AttemptsExhausted
+        | Code::RetriesExhausted
         | Code::ApprovalDenied
         | Code::ApprovalReturned
         | Code::ApprovalExpired => "failed",

@@ -277,3 +277,66 @@ async fn what_a_run_took_back_answers_undone_with_both_receipts() {
     })
     .await;
 }
+
+/// Begins and gates over HTTP draw from the budget on record, and a grant opens another one.
+#[tokio::test]
+async fn req_r10_a_budget_that_is_used_up_is_refused_over_http_until_it_is_granted() {
+    on_both(async |door| {
+        let semel = Semel::on(door.app.engine().clone());
+        let retry = Retry { attempts_max: 2, total_ms: 60_000, delay_ms: 1, delay_ms_max: 1 };
+        let effect = semel.effect("mail").key("k").input(&1).retry(retry);
+        let sent = effect.call(|_| async { Err::<u32, _>(Failure::not_applied("down")) });
+        assert_eq!(sent.await.unwrap_err().code(), Code::RetriesExhausted);
+        let body = json!({ "action": "mail", "key": "k", "input": 1, "hold": "0s" });
+        door.begin(body.clone()).await.refused(409, "retries_exhausted");
+        let gate =
+            door.post("/v1/gate", &json!({ "action": "mail", "key": "k", "input": 1 })).await;
+        let gate = gate.is(200).json();
+        assert_eq!(
+            (&gate["decision"], &gate["code"]),
+            (&json!("failed"), &json!("retries_exhausted"))
+        );
+        let found = door.get("/v1/effects?action=mail&key=k").await.is(200).json();
+        let found = &found["items"][0];
+        assert_eq!((&found["state"], &found["exhausted"]), (&json!("planned"), &json!(true)));
+        let path = format!("/v1/effects/{}/grant", found["id"].as_str().unwrap());
+        let word = with(why("the relay is back"), "version", found["version"].clone());
+        door.post(&path, &with(word.clone(), "version", 99)).await.refused(409, "version_changed");
+        let granted = clicks(&door, &path, &word).await.json();
+        assert_eq!(granted["decisions"][0]["verdict"], "grant");
+        assert_eq!(granted["downstream_key"], found["downstream_key"]);
+        clicks_again(&door, &path, &word, "grant").await;
+        let next = with(why("once more"), "version", granted["version"].clone());
+        door.post(&path, &next).await.refused(409, "not_exhausted");
+        for _ in 0..2 {
+            let begun = door.begin(body.clone()).await.is(200).json();
+            assert_eq!(begun["downstream_key"], found["downstream_key"]);
+            let failed = json!({ "not_applied": true, "reason": "down" });
+            door.settle("k", &begun["fence"], failed).await.is(200);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        door.begin(body).await.refused(409, "retries_exhausted");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn req_r10_a_begin_over_http_keeps_to_the_rate_on_record() {
+    on_both(async |door| {
+        let semel = Semel::on(door.app.engine().clone());
+        let rate = |key: &'static str| {
+            let effect = semel.effect("mail").key(key).input(&1).retry(Retry::NONE);
+            effect.rate(2, Duration::from_secs(3_600))
+        };
+        let refuse = |_| async { Err::<u32, _>(Failure::not_applied("down")) };
+        for key in ["a", "b"] {
+            assert_eq!(rate(key).call(refuse).await.unwrap_err().code(), Code::NotApplied);
+        }
+        let body = json!({ "action": "mail", "key": "a", "input": 1, "hold": "0s" });
+        door.begin(body).await.refused(429, "rate_limited");
+        let gate =
+            door.post("/v1/gate", &json!({ "action": "mail", "key": "b", "input": 1 })).await;
+        assert_eq!(gate.is(200).json()["decision"], "wait");
+    })
+    .await;
+}

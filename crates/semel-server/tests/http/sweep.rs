@@ -76,7 +76,9 @@ fn body(id: &str) -> Option<Value> {
     let why = json!({ "reason": "sweep" });
     Some(match id {
         "resolve_effect" => json!({ "decision": "failed", "reason": "sweep", "version": 1 }),
-        "supersede_effect" | "void_effect" => json!({ "reason": "sweep", "version": 1 }),
+        "grant_effect" | "supersede_effect" | "void_effect" => {
+            json!({ "reason": "sweep", "version": 1 })
+        }
         "gate_done" => json!({ "receipt": 1 }),
         "gate_failed" => json!({ "applied": "no" }),
         "cancel_run" | "retry_run" | "fail_run" | "pause_schedule" => why,

@@ -81,7 +81,10 @@ impl Effect<'_> {
                 only: ask.only,
             }),
             undo: undo.map(|undo| undo.call.address.action.as_str().to_owned()),
-            rate: self.rate.map(|rate| RateShape { count: rate.count, per_ms: rate.per_ms }),
+            rate: self
+                .declared
+                .rate
+                .map(|rate| RateShape { count: rate.count, per_ms: rate.per_ms }),
             goes_on_in_doubt: self
                 .place
                 .as_ref()

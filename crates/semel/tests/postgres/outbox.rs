@@ -226,3 +226,45 @@ async fn another_store_has_no_outbox() {
     let engine = Engine::new(Arc::new(store), "worker").unwrap();
     assert_eq!(engine.forward().await, Ok(0));
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn req_r10_intents_keep_to_the_rate_of_their_handler() {
+    let ledger = Ledger::new().await;
+    let (semel, sent) = (ledger.engine().await, Arc::new(Mutex::new(0)));
+    let count = sent.clone();
+    let handler = semel.handler("mail").rate(1, Duration::from_secs(3_600));
+    let send = move |_| {
+        *count.lock().unwrap() += 1;
+        async move { Ok::<_, Failure>(1) }
+    };
+    handler.register(send).unwrap();
+    ledger.database.psql(
+        "SELECT count(intend('mail', 'order-' || n, to_json(n))) FROM generate_series(1, 10) n",
+    );
+    for _ in 0..4 {
+        semel.engine().turn().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(*sent.lock().unwrap(), 1);
+    let planned = "SELECT count(*) FROM effects WHERE state = 'planned'";
+    assert_eq!(ledger.lines(planned), ["9"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn req_r10_an_intent_is_tried_as_often_as_its_handler_declares() {
+    let ledger = Ledger::new().await;
+    let (semel, sent) = (ledger.engine().await, Arc::new(Mutex::new(0)));
+    let count = sent.clone();
+    let retry = semel::Retry { attempts_max: 3, total_ms: 60_000, delay_ms: 1, delay_ms_max: 1 };
+    let send = move |_| {
+        *count.lock().unwrap() += 1;
+        async move { Err::<u32, _>(Failure::not_applied("down")) }
+    };
+    semel.handler("mail").retry(retry).register(send).unwrap();
+    ledger.database.psql("SELECT intend('mail', 'order-1', '1')");
+    for _ in 0..10 {
+        semel.engine().turn().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(*sent.lock().unwrap(), 3);
+}

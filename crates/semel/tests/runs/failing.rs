@@ -1,5 +1,7 @@
 //! Steps and effects that fail: retries with caps, pauses, and what operators decide.
 
+use std::time::Duration;
+
 use semel::{Code, Context, Error, Failure, NativeKey, RunState};
 
 use crate::common::{AT_ONCE, Count, Place, entries, reaches};
@@ -199,4 +201,101 @@ async fn req_o8_a_receipt_that_does_not_fit_pauses_and_a_given_value_continues()
     reaches(&run, RunState::Paused).await;
     run.skip("mail#0", &5_u32, "ann", "looked it up").await.unwrap();
     assert_eq!(run.result::<u32>().await.unwrap(), 5);
+}
+
+/// Run, handler and direct call together: three sends, and three more for each grant.
+#[tokio::test(flavor = "multi_thread")]
+async fn req_r10_a_paused_run_has_nothing_sent_by_handlers_or_callers_until_it_is_retried() {
+    let (place, sent) = (Place::new(), Count::default());
+    let semel = place.open().await;
+    let refuse = |count: &Count| {
+        let count = count.clone();
+        move |_: semel::Intent| {
+            count.up();
+            async move { Err::<u32, _>(Failure::not_applied("refused connection")) }
+        }
+    };
+    let (count, send) = (sent.clone(), refuse);
+    let flow = move |ctx: Context, ()| {
+        let send = send(&count);
+        async move {
+            ctx.effect("mail")
+                .key(["k"])
+                .contract(NativeKey::hours(1))
+                .retry(AT_ONCE)
+                .call(send)
+                .await
+        }
+    };
+    let handler = semel.handler("mail").contract(NativeKey::hours(1));
+    handler.register(refuse(&sent)).unwrap();
+    semel.worker().workflow("w", flow).start().unwrap();
+    let run = semel.start("w").key("k").input(&()).run().await.unwrap();
+    reaches(&run, RunState::Paused).await;
+    let nobody_sends = async || {
+        for _ in 0..3 {
+            semel.engine().turn().await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let direct = semel.effect("mail").key(["k"]).contract(NativeKey::hours(1));
+        let error = direct.call(refuse(&sent)).await.unwrap_err();
+        assert_eq!(error.code(), Code::RetriesExhausted, "{error}");
+    };
+    nobody_sends().await;
+    assert_eq!(sent.get(), 3);
+    run.retry("ann", "the server is back").await.unwrap();
+    for _ in 0..1_000 {
+        if sent.get() == 6 && run.state().await.unwrap() == RunState::Paused {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    nobody_sends().await;
+    assert_eq!(sent.get(), 6);
+    assert_eq!(run.status().await.unwrap().paused.unwrap().code, "retries_exhausted");
+    let row = semel.find("mail", "k").await.unwrap().unwrap();
+    let granted = row.decisions.last().expect("a decision");
+    assert_eq!((granted.verdict.as_str(), granted.actor.as_str()), ("grant", "ann"));
+    assert!(granted.reason.contains("the server is back"), "{}", granted.reason);
+}
+
+/// A budget that is not used up does not make a paused run's effect anybody else's to send.
+#[tokio::test(flavor = "multi_thread")]
+async fn req_r10_a_handler_sends_nothing_while_the_run_is_paused() {
+    let (place, sent) = (Place::new(), Count::default());
+    let semel = place.open().await;
+    let count = sent.clone();
+    let flow = move |ctx: Context, ()| {
+        let count = count.clone();
+        async move {
+            let effect = ctx.effect("mail").key(["k"]).contract(NativeKey::hours(1));
+            let send = move |_| {
+                count.up();
+                async move { Err::<u32, _>(Failure::not_applied("refused connection")) }
+            };
+            effect.retry(semel::Retry::NONE).call(send).await
+        }
+    };
+    semel.worker().workflow("w", flow).start().unwrap();
+    let run = semel.start("w").key("k").input(&()).run().await.unwrap();
+    reaches(&run, RunState::Paused).await;
+    let count = sent.clone();
+    let handler = semel.handler("mail").contract(NativeKey::hours(1));
+    let send = move |_| {
+        count.up();
+        async move { Ok::<_, Failure>(1) }
+    };
+    handler.register(send).unwrap();
+    for _ in 0..3 {
+        semel.engine().turn().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(sent.get(), 1);
+    run.cancel("ann", "not any more").await.unwrap();
+    assert_eq!(run.result::<u32>().await.unwrap_err().code(), Code::Cancelled);
+    for _ in 0..3 {
+        semel.engine().turn().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(sent.get(), 1);
 }

@@ -1,4 +1,5 @@
-//! The two decisions that the console takes: answering a question and settling a doubt.
+//! The decisions that the console takes: answering a question, settling a doubt, and granting
+//! another retry budget.
 
 use axum::http::Method;
 use semel_core::access::Permission;
@@ -33,6 +34,13 @@ pub(super) fn routes() -> Vec<Route> {
             Permission::Operate,
             op("console_resolve", "Settle a doubt"),
             resolve,
+        ),
+        console(
+            Method::POST,
+            "/console/effects/{id}/grant",
+            Permission::Operate,
+            op("console_grant", "Grant another retry budget"),
+            grant,
         ),
     ]
 }
@@ -87,6 +95,20 @@ async fn resolve(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
     }
 }
 
+async fn grant(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
+    let form = Form::of(&call, &visitor.form_value)?;
+    let effect = found(&call, &visitor).await?;
+    let Ok(version) = form.get("version").parse() else {
+        return Err(Problem::new(Code::RequestInvalid, "the form lacks the version"));
+    };
+    let person = person(&visitor.who.actor, form.get("reason"), version);
+    check_newest(&call.app.engine, &effect).await?;
+    match call.app.engine.grant(&effect.address, &person).await {
+        Ok(_) => Ok(redirect(&format!("/console/effects/{}", call.param("id")))),
+        Err(error) => refused(&call, &visitor, effect, error).await,
+    }
+}
+
 async fn found(call: &Call, visitor: &Visitor) -> Result<Effect, Problem> {
     find_effect(&call.app, &visitor.who.namespace, call.param("id")).await
 }
@@ -101,9 +123,12 @@ async fn refused(
 ) -> Result<Reply, Problem> {
     let problem = Problem::from(error);
     match problem.code {
-        Code::InputInvalid | Code::VersionChanged | Code::TooEarly | Code::AlreadySettled => {
-            again(call, visitor, effect, &problem.detail).await
-        }
+        Code::InputInvalid
+        | Code::VersionChanged
+        | Code::TooEarly
+        | Code::AlreadySettled
+        | Code::NotExhausted
+        | Code::AttemptsExhausted => again(call, visitor, effect, &problem.detail).await,
         _ => Err(problem),
     }
 }

@@ -45,11 +45,13 @@ pub(super) async fn shown(
     let content = html! {
         h1 { (visible(&title)) " " (badge(view.state))
             @if is_held { " " (badge("held")) }
+            @if view.exhausted { " " (badge("exhausted")) }
             @for alarm in &view.alarms { " " (badge(alarm.kind)) } }
         @if let Some(told) = told { p.told role="status" { (told) } }
         @if let Some(judgement) = &judgement { (answered(judgement)) }
         (facts(&effect, &view))
         @if is_held { (question(visitor, &view, only)) }
+        @if view.exhausted { (budget(visitor, &view)) }
         @if view.state == "in_doubt" { (doubt(visitor, &view)) }
         (outcome(&view))
         (attempts(&view))
@@ -106,6 +108,24 @@ fn doubt(visitor: &Visitor, view: &EffectView) -> Markup {
                 label { "How do you know?"
                     textarea name="reason" rows="2" maxlength="2000" required {} }
                 button type="submit" { "Settle" }
+            }
+        } @else { p.empty { "It waits for a person with the role operator." } }
+    }
+}
+
+fn budget(visitor: &Visitor, view: &EffectView) -> Markup {
+    html! {
+        h2 { "Grant another retry budget" }
+        p { "Its attempts or its time for retries are used up, and nothing more is tried. Correct \
+            the cause, then grant the same budget again: the downstream key stays the same." }
+        @if visitor.who.role.may(Permission::Operate) {
+            @let action = format!("/console/effects/{}/grant", view.id);
+            form method="post" action=(action) autocomplete="off" {
+                input type="hidden" name=(VALUE) value=(visitor.form_value);
+                input type="hidden" name="version" value=(view.version);
+                label { "Why will it work now?"
+                    textarea name="reason" rows="2" maxlength="2000" required {} }
+                button type="submit" { "Grant" }
             }
         } @else { p.empty { "It waits for a person with the role operator." } }
     }
