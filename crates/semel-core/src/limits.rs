@@ -156,6 +156,9 @@ pub const SUSPECT_ROWS_MAX: usize = 1_000_000;
 pub const SUSPECT_INPUTS_MAX: usize = 200_000;
 /// Rows of one page of a listing.
 pub const PAGE_ROWS_MAX: usize = 1_000;
+/// Rows that one page of a listing passes over to find those that are asked for: beyond it the page
+/// is short, and says where the search goes on. Some ten milliseconds of reading.
+pub const LIST_ROWS_MAX: usize = 10_000;
 /// Rows that one turn of the sweeper or the job touches: short commits, so callers get through.
 pub const SWEEP_ROWS_MAX: usize = 256;
 /// Batches waiting for the writer. Beyond it callers wait: memory stays bounded.

@@ -37,11 +37,15 @@ pub(crate) async fn ls(place: &Place, options: &args::Ls, printer: &Printer) -> 
     let rows: Vec<_> = views.iter().map(|view| row(view, printer)).collect();
     let headings = ["ACTION/KEY", "STATE", "ATTEMPTS", "CONTRACT", "CREATED", "NOTE"];
     printer.table(&headings, &rows);
-    if views.is_empty() {
-        printer.talk("no effects; `semel demo` shows how they come about");
-    }
-    if let Some(next) = next {
-        printer.talk(&format!("more: add --after {next}"));
+    match next {
+        Some(next) if views.is_empty() => {
+            printer.talk(&format!("none so far; to search on, add --after {next}"));
+        }
+        Some(next) => printer.talk(&format!("more: add --after {next}")),
+        None if views.is_empty() => {
+            printer.talk("no effects; `semel demo` shows how they come about");
+        }
+        None => {}
     }
     Ok(())
 }

@@ -35,6 +35,7 @@ pub(crate) use releases::Known;
 use std::sync::Arc;
 
 use semel_core::code::Code;
+use semel_core::derive;
 use semel_core::journal::{self, At, Ending, Event};
 use semel_core::json::Json;
 use semel_core::key::{Action, Key, Namespace};
@@ -185,7 +186,17 @@ impl Engine {
 
     /// Runs, newest first.
     pub async fn runs(&self, query: &RunQuery) -> Result<RunPage, Error> {
-        Ok(self.store().list_runs(query).await?)
+        let Some((namespace, id)) = named(query) else {
+            return Ok(self.store().list_runs(query).await?);
+        };
+        // A namespace, a workflow and a key name one run: nothing is searched.
+        let run = self.store().run(&namespace, &id).await?;
+        let is_asked = |run: &Run| {
+            query.state.is_none_or(|state| run.state() == state)
+                && query.after.is_none_or(|after| run.number < after)
+        };
+        let runs = run.into_iter().filter(is_asked).take(query.limit).collect();
+        Ok(RunPage { runs, next: None })
     }
 
     /// Waits for the end of a run that was just started.
@@ -249,6 +260,14 @@ impl Engine {
             }
         }
     }
+}
+
+/// The one run that a query can mean.
+fn named(query: &RunQuery) -> Option<(String, String)> {
+    let namespace = Namespace::stored(query.namespace.as_ref()?).ok()?;
+    let key = Key::parse(query.key.as_ref()?).ok()?;
+    let id = derive::run_id(&namespace, query.workflow.as_ref()?, &key).to_string();
+    Some((namespace.as_str().to_owned(), id))
 }
 
 /// The entries that a batch appends, as they are read back.

@@ -251,13 +251,18 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     Ok(Reply::ok(&found.0.page(found.1)))
 }
 
-/// Reads rows until the page is full, and where the next one begins.
+/// Reads of the store for one page that may come back with less than was asked for: each has passed
+/// over as many rows as it may.
+const SEARCHES_MAX: usize = 4;
+
+/// Reads rows until the page is full or enough was searched, and where the next one begins.
 pub(super) async fn rows<V: Serialize>(
     engine: &Engine,
     mut query: Query,
     mut rows: Rows,
     view: impl Fn(&Effect) -> V,
 ) -> Result<(Rows, Option<String>), Problem> {
+    let mut searches = 0;
     loop {
         query.limit = rows.more();
         let page = match query.held {
@@ -266,7 +271,8 @@ pub(super) async fn rows<V: Serialize>(
         };
         page.effects.iter().for_each(|effect| rows.push(&view(effect)));
         query.after = page.next;
-        if page.next.is_none() || rows.more() == 0 {
+        searches += usize::from(page.effects.len() < query.limit);
+        if page.next.is_none() || searches == SEARCHES_MAX || rows.more() == 0 {
             return Ok((rows, page.next.map(|next| next.to_string())));
         }
     }

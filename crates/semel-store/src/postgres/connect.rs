@@ -7,6 +7,7 @@ use std::time::Duration;
 use deadpool_postgres::{
     Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, NoTls, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -27,6 +28,8 @@ const ANSWER: Duration = Duration::from_secs(40);
 #[derive(Clone)]
 pub(super) struct Door {
     pool: Pool,
+    /// Lists have some of the connections, so that whoever begins or settles finds one.
+    lists: Arc<Semaphore>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -56,7 +59,8 @@ impl Door {
             .create_timeout(Some(2 * PATIENCE))
             .build()
             .map_err(|error| StoreError::Unavailable(error.to_string()))?;
-        Ok(Door { pool, shared })
+        let lists = Arc::new(Semaphore::new((address.connections / 3).max(1)));
+        Ok(Door { pool, lists, shared })
     }
 
     /// A connection to use. A new one is first asked which server it leads to: a server that went
@@ -72,6 +76,13 @@ impl Door {
     /// Looks again: the tables are not those that were looked at.
     pub(super) async fn look_anew(&self) -> Result<(), StoreError> {
         self.knock().await?.look_anew().await
+    }
+
+    /// The turn of a list, until it is dropped.
+    pub(super) async fn list_turn(&self) -> Result<OwnedSemaphorePermit, StoreError> {
+        let busy = |_| StoreError::Busy("too many lists are read at once".into());
+        let turn = tokio::time::timeout(PATIENCE, self.lists.clone().acquire_owned()).await;
+        turn.map_err(busy)?.map_err(|_| StoreError::Unavailable("the store is closed".into()))
     }
 
     /// A connection about which nothing is known.

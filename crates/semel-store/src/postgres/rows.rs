@@ -1,5 +1,7 @@
 //! Effects as rows, reading: the statements, all of them with bound parameters only.
 
+use std::sync::LazyLock;
+
 use semel_core::effect::State;
 use semel_core::key::Address;
 use semel_core::limits;
@@ -76,13 +78,15 @@ pub(super) async fn generation(
 }
 
 pub(super) async fn list(door: &Door, query: &Query) -> Result<Page, StoreError> {
+    let _turn = door.list_turn().await?;
     let namespace = query.namespace.as_ref().map(|namespace| namespace.as_str());
     let action = query.action.as_ref().map(|action| action.as_str());
     let key = query.key.as_ref().map(|key| key.as_str());
     let state = query.state.map(|state| state.as_str());
     let after = query.after.unwrap_or(i64::MAX);
     let limit = sql_limit(query.limit).saturating_add(1);
-    let params: [Param<'_>; 8] = [
+    let most = sql_limit(limits::LIST_ROWS_MAX);
+    let params: [Param<'_>; 10] = [
         (&namespace, Type::TEXT),
         (&action, Type::TEXT),
         (&key, Type::TEXT),
@@ -91,37 +95,97 @@ pub(super) async fn list(door: &Door, query: &Query) -> Result<Page, StoreError>
         (&limit, Type::INT8),
         (&query.alarmed, Type::BOOL),
         (&query.held, Type::BOOL),
+        (&query.unsettled, Type::BOOL),
+        (&most, Type::INT8),
     ];
-    let found = read(door, list_text(query), &params).await?;
+    let found = read(door, list_text(door, query).await?, &params).await?;
     let mut page = Page { effects: Vec::new(), next: None };
-    for row in found.iter().take(query.limit) {
-        page.effects.push(effect(&door.shared, row)?);
+    // A row without a place only says how far the search went.
+    let placed = found.iter().filter(|row| matches!(get::<Option<i64>>(*row, 0), Ok(Some(_))));
+    let placed: Vec<&SqlRow> = placed.collect();
+    for row in placed.iter().take(query.limit) {
+        page.effects.push(effect(&door.shared, *row)?);
     }
-    if found.len() > query.limit {
-        let last = query.limit.checked_sub(1).and_then(|last| found.get(last));
-        page.next = last.map(|row| get(row, 0)).transpose()?;
-    }
+    page.next = match placed.len() > query.limit {
+        true => {
+            let last = query.limit.checked_sub(1).and_then(|last| placed.get(last));
+            last.map(|row| get(*row, 0)).transpose()?
+        }
+        false => found.first().map(|row| get::<Option<i64>>(row, 6)).transpose()?.flatten(),
+    };
     Ok(page)
 }
 
 /// What is asked for decides which index serves: left to itself Postgres might walk a whole table
 /// backwards to find the few rows that are pending.
-fn list_text(query: &Query) -> &'static str {
+async fn list_text(door: &Door, query: &Query) -> Result<&'static str, StoreError> {
     let is_named = query.namespace.is_some() && query.action.is_some() && query.key.is_some();
-    match query.state {
+    let texts = &*TEXTS;
+    Ok(match query.state {
         _ if is_named && !query.unsettled => NAMED,
-        _ if query.unsettled => UNSETTLED,
-        _ if query.held => HELD,
-        _ if query.alarmed => ALARMED,
-        Some(State::InDoubt | State::Failed | State::Planned | State::Void) => ATTENTION,
-        Some(State::Pending) => PENDING,
-        Some(State::Done | State::Expired) | None => ALL,
-    }
+        _ if query.unsettled => match are_many(door).await? {
+            true => &texts.all,
+            false => UNSETTLED,
+        },
+        _ if query.held => &texts.held,
+        _ if query.alarmed => &texts.alarmed,
+        Some(State::InDoubt | State::Failed | State::Planned | State::Void) => &texts.attention,
+        Some(State::Pending) => match are_many(door).await? {
+            true => &texts.all,
+            false => PENDING,
+        },
+        Some(State::Done | State::Expired) | None => &texts.all,
+    })
+}
+
+const MANY: &str = "SELECT (SELECT count(*) FROM (SELECT 1 FROM semel.effects \
+     WHERE due_at IS NOT NULL LIMIT $1) AS due) + (SELECT count(*) FROM (SELECT 1 \
+     FROM semel.effects WHERE state = 'in_doubt' AND state NOT IN ('pending', 'done', 'expired') \
+     LIMIT $1) AS doubts) >= $1";
+
+/// What is in doubt or due is sorted for each page: where there is much of it, it is not.
+async fn are_many(door: &Door) -> Result<bool, StoreError> {
+    let most = sql_limit(limits::LIST_ROWS_MAX);
+    let found = read(door, MANY, &[(&most, Type::INT8)]).await?;
+    found.first().map_or(Ok(false), |row| get(row, 0))
+}
+
+/// Texts of lists that go along an index in the order of its rows, and pass over a bounded number.
+struct Texts {
+    all: String,
+    held: String,
+    alarmed: String,
+    attention: String,
+}
+
+static TEXTS: LazyLock<Texts> = LazyLock::new(|| Texts {
+    all: walk("true"),
+    held: walk("held"),
+    alarmed: walk("alarmed"),
+    attention: walk("state = $4 AND state NOT IN ('pending', 'done', 'expired')"),
+});
+
+/// The last column says where the search goes on, should it have been cut.
+fn walk(which: &str) -> String {
+    format!(
+        "WITH seen AS MATERIALIZED (SELECT row, namespace, action, key, state, alarmed, held \
+         FROM semel.effects WHERE {which} AND row < $5 ORDER BY row DESC LIMIT $10), \
+         found AS MATERIALIZED (SELECT row FROM seen \
+         WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
+         AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) \
+         AND (alarmed OR NOT $7) AND (held OR NOT $8) \
+         AND (state IN ('pending', 'in_doubt') OR NOT $9) ORDER BY row DESC LIMIT $6) \
+         SELECT e.row, e.generation, e.version, e.record, e.sum, e.namespace, \
+         CASE WHEN cut.count = $10 THEN cut.floor END \
+         FROM (SELECT count(*) AS count, min(row) AS floor FROM seen) AS cut \
+         LEFT JOIN found ON true LEFT JOIN semel.effects AS e ON e.row = found.row \
+         ORDER BY e.row DESC NULLS LAST"
+    )
 }
 
 const NAMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE namespace = $1 AND action = $2 AND key = $3) \
-     SELECT row, generation, version, record, sum, namespace FROM few \
+     SELECT row, generation, version, record, sum, namespace, NULL::bigint FROM few \
      WHERE ($4::text IS NULL OR state = $4) AND row < $5 AND (alarmed OR NOT $7) \
      AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
@@ -130,44 +194,17 @@ const NAMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
 const UNSETTLED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE state = 'in_doubt' AND state NOT IN ('pending', 'done', 'expired') \
      UNION ALL SELECT * FROM semel.effects WHERE due_at IS NOT NULL AND state = 'pending') \
-     SELECT row, generation, version, record, sum, namespace FROM few \
+     SELECT row, generation, version, record, sum, namespace, NULL::bigint FROM few \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
      AND (alarmed OR NOT $7) AND (held OR NOT $8) \
-     ORDER BY row DESC LIMIT $6";
-
-const HELD: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects WHERE held) \
-     SELECT row, generation, version, record, sum, namespace FROM few \
-     WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
-     AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
-     AND (alarmed OR NOT $7) AND (held OR NOT $8) \
-     ORDER BY row DESC LIMIT $6";
-
-const ALARMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects WHERE alarmed) \
-     SELECT row, generation, version, record, sum, namespace FROM few \
-     WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
-     AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
-     AND (alarmed OR NOT $7) AND (held OR NOT $8) \
-     ORDER BY row DESC LIMIT $6";
-
-const ATTENTION: &str = "\
-     SELECT row, generation, version, record, sum, namespace FROM semel.effects \
-     WHERE state = $4 AND state NOT IN ('pending', 'done', 'expired') \
-     AND ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
-     AND ($3::text IS NULL OR key = $3) AND row < $5 AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 
 const PENDING: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE due_at IS NOT NULL AND state = 'pending') \
-     SELECT row, generation, version, record, sum, namespace FROM few \
+     SELECT row, generation, version, record, sum, namespace, NULL::bigint FROM few \
      WHERE state = $4 AND ($1::text IS NULL OR namespace = $1) \
      AND ($2::text IS NULL OR action = $2) AND ($3::text IS NULL OR key = $3) AND row < $5 \
-     AND (alarmed OR NOT $7) AND (held OR NOT $8) \
-     ORDER BY row DESC LIMIT $6";
-
-const ALL: &str = "SELECT row, generation, version, record, sum, namespace FROM semel.effects \
-     WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
-     AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
      AND (alarmed OR NOT $7) AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
 

@@ -1,10 +1,11 @@
 //! Runs as rows, reading: the statements, all of them with bound parameters only.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use semel_core::journal::Link;
+use semel_core::limits;
 use semel_core::run::{CODELESS_LANES, Run};
 use semel_core::time::Steady;
 use tokio_postgres::Row as SqlRow;
@@ -72,16 +73,29 @@ const CODELESS: &str = "WITH RECURSIVE codeless(lane) AS (\
 const NEXT_QUEUED: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
      WHERE queue = $1 AND queue IS NOT NULL ORDER BY queue, number LIMIT 1";
 
-const LIST: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
-     WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR workflow = $2) \
-     AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND number < $5 \
-     ORDER BY number DESC LIMIT $6";
+/// Texts of lists: of one unfinished state, which are few whatever the history, and of all. Both go
+/// along an index in the order of its rows, and pass over a bounded number.
+static LISTS: LazyLock<(String, String)> = LazyLock::new(|| {
+    let open = "state = $4 AND state NOT IN ('done', 'failed', 'cancelled', 'expired')";
+    (walk(open), walk("true"))
+});
 
-/// Of an unfinished state: few, whatever the history.
-const LIST_OPEN: &str = "SELECT number, version, fence, record, sum, namespace FROM semel.runs \
-     WHERE state = $4 AND state NOT IN ('done', 'failed', 'cancelled', 'expired') \
-     AND ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR workflow = $2) \
-     AND ($3::text IS NULL OR key = $3) AND number < $5 ORDER BY number DESC LIMIT $6";
+/// The last column says where the search goes on, should it have been cut.
+fn walk(which: &str) -> String {
+    format!(
+        "WITH seen AS MATERIALIZED (SELECT number, namespace, workflow, key, state \
+         FROM semel.runs WHERE {which} AND number < $5 ORDER BY number DESC LIMIT $7), \
+         found AS MATERIALIZED (SELECT number FROM seen \
+         WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR workflow = $2) \
+         AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) \
+         ORDER BY number DESC LIMIT $6) \
+         SELECT r.number, r.version, r.fence, r.record, r.sum, r.namespace, \
+         CASE WHEN cut.count = $7 THEN cut.floor END \
+         FROM (SELECT count(*) AS count, min(number) AS floor FROM seen) AS cut \
+         LEFT JOIN found ON true LEFT JOIN semel.runs AS r ON r.number = found.number \
+         ORDER BY r.number DESC NULLS LAST"
+    )
+}
 
 #[async_trait]
 impl Runs for Postgres {
@@ -149,25 +163,34 @@ impl Runs for Postgres {
     }
 
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
+        let _turn = self.door.list_turn().await?;
         let state = query.state.map(|state| state.as_str());
         let after = query.after.unwrap_or(i64::MAX);
         let limit = sql_limit(query.limit).saturating_add(1);
-        let params: [Param<'_>; 6] = [
+        let most = sql_limit(limits::LIST_ROWS_MAX);
+        let params: [Param<'_>; 7] = [
             (&query.namespace, Type::TEXT),
             (&query.workflow, Type::TEXT),
             (&query.key, Type::TEXT),
             (&state, Type::TEXT),
             (&after, Type::INT8),
             (&limit, Type::INT8),
+            (&most, Type::INT8),
         ];
         let text = match query.state {
-            Some(state) if !state.is_final() => LIST_OPEN,
-            Some(_) | None => LIST,
+            Some(state) if !state.is_final() => &LISTS.0,
+            Some(_) | None => &LISTS.1,
         };
         let found = read(&self.door, text, &params).await?;
-        let shown = found.iter().take(query.limit).map(|row| run(self.shared(), row));
+        // A row without a number only says how far the search went.
+        let named = found.iter().filter(|row| matches!(get::<Option<i64>>(*row, 0), Ok(Some(_))));
+        let named: Vec<&SqlRow> = named.collect();
+        let shown = named.iter().take(query.limit).map(|row| run(self.shared(), row));
         let runs: Vec<Run> = shown.collect::<Result<_, _>>()?;
-        let next = runs.last().filter(|_| found.len() > query.limit).map(|run| run.number);
+        let next = match named.len() > query.limit {
+            true => runs.last().map(|run| run.number),
+            false => found.first().map(|row| get::<Option<i64>>(row, 6)).transpose()?.flatten(),
+        };
         Ok(RunPage { runs, next })
     }
 

@@ -31,7 +31,7 @@ impl Cards for Sqlite {
 
     async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
         let (query, veil) = (query.clone(), self.shared.veil.clone());
-        self.read_since(CARDS_FORMAT, move |connection| list(connection, &veil, &query)).await
+        self.list_since(CARDS_FORMAT, move |connection| list(connection, &veil, &query)).await
     }
 
     async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {

@@ -32,6 +32,7 @@ mod tally;
 mod transaction;
 mod turnstile;
 mod upkeep;
+mod walk;
 mod watch;
 mod writer;
 
@@ -54,7 +55,7 @@ use crate::{
     Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Return, Store, StoreError, Veil,
     measure,
 };
-use reader::Reader;
+use reader::Readers;
 use session::Session;
 use standing::Standing;
 use writer::Writer;
@@ -67,7 +68,7 @@ pub struct Sqlite {
     shared: Arc<Shared>,
     /// A return that whoever only looks has found, and that nobody has recorded yet.
     foreseen: Option<Return>,
-    reader: Reader,
+    readers: Readers,
     writer: Option<Writer>,
     session: Option<Session>,
     watcher: watch::Watcher,
@@ -171,7 +172,8 @@ impl Store for Sqlite {
 
     async fn load(&self, address: &Address) -> Result<Option<Effect>, StoreError> {
         let address = address.clone();
-        let found = self.reader.run(move |connection| rows::newest(connection, &address)).await?;
+        let found =
+            self.readers.points.run(move |connection| rows::newest(connection, &address)).await?;
         found.map(|row| row.read(&self.shared.veil)).transpose()
     }
 
@@ -182,24 +184,30 @@ impl Store for Sqlite {
     ) -> Result<Option<Effect>, StoreError> {
         let address = address.clone();
         let load = move |connection: &_| rows::generation(connection, &address, generation);
-        let found = self.reader.run(load).await?;
+        let found = self.readers.points.run(load).await?;
         found.map(|row| row.read(&self.shared.veil)).transpose()
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
         let (query, veil) = (query.clone(), self.veil());
         let since = if query.held { cards::CARDS_FORMAT } else { 0 };
-        self.read_since(since, move |connection| rows::list(connection, &veil, &query)).await
+        self.list_since(since, move |connection| rows::list(connection, &veil, &query)).await
     }
 
     async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {
         let (now, veil) = (self.shared.now().steady, self.veil());
-        self.reader.run(move |connection| rows::due(connection, &veil, now, after, limit)).await
+        self.readers
+            .points
+            .run(move |connection| rows::due(connection, &veil, now, after, limit))
+            .await
     }
 
     async fn sweepable(&self, limit: usize) -> Result<Vec<Effect>, StoreError> {
         let (now, veil) = (self.shared.now().wall, self.veil());
-        self.reader.run(move |connection| rows::sweepable(connection, &veil, now, limit)).await
+        self.readers
+            .points
+            .run(move |connection| rows::sweepable(connection, &veil, now, limit))
+            .await
     }
 
     fn session(&self) -> Option<&str> {
@@ -279,5 +287,70 @@ fn io_error(what: &str, error: &std::io::Error) -> StoreError {
     match error.kind() {
         std::io::ErrorKind::StorageFull => StoreError::Full(text),
         _ => StoreError::Unavailable(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::conformance::{address, armed, done, insert, update};
+    use crate::{Access, Cards, Runs, Upkeep};
+
+    /// Ends a test that hangs.
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn who_begins_settles_or_probes_never_waits_behind_a_list() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("semel.db");
+        let store = Sqlite::open(&path, Access::ReadWrite, Clock::Real).expect("a store");
+        let store = Arc::new(store);
+        // Every thread that reads lists is busy until it is told.
+        let (started, has_started) = mpsc::channel();
+        let mut busy = Vec::new();
+        for _ in 0..reader::LIST_READERS {
+            let (release, released) = mpsc::channel::<()>();
+            let (store, started) = (store.clone(), started.clone());
+            let read = tokio::spawn(async move {
+                let read = move |_: &rusqlite::Connection| {
+                    started.send(()).expect("somebody waits");
+                    let _ = released.recv();
+                    Ok(())
+                };
+                store.readers.lists.run(read).await
+            });
+            busy.push((release, read));
+        }
+        for _ in &busy {
+            has_started.recv_timeout(LONG).expect("a list is read");
+        }
+        let listing = store.clone();
+        let list = tokio::spawn(async move { listing.list(&Query::everywhere(9)).await });
+        let others = async {
+            let ground = store.ground();
+            let effect = armed(&address("mail", "k"), "1", &ground);
+            store.commit(insert(&effect, &ground).into()).await.expect("begun");
+            assert!(store.load(&effect.address).await.expect("a load").is_some());
+            let settled = done(&effect, "1", &ground);
+            store.commit(update(&settled, &ground).into()).await.expect("settled");
+            store.identity().await.expect("it is well");
+            store.due(None, 9).await.expect("due effects");
+            store.due_runs("/default", 9).await.expect("due runs");
+            store.codeless_lanes("", 9).await.expect("lanes");
+            store.sweepable(9).await.expect("sweepable effects");
+            store.run("default", "none").await.expect("a run");
+            store.card("default", "gate", "none").await.expect("a card");
+            store.due_cards("schedule", 9).await.expect("due cards");
+        };
+        tokio::time::timeout(LONG, others).await.expect("nothing waits behind a list");
+        assert!(!list.is_finished());
+        for (release, read) in busy {
+            release.send(()).expect("it waits");
+            read.await.expect("no panic").expect("a read");
+        }
+        assert_eq!(list.await.expect("no panic").expect("a list").effects.len(), 1);
     }
 }

@@ -12,7 +12,7 @@ use semel_core::time::Wall;
 use super::checkpoint::Checkpointer;
 use super::guard::Guard;
 use super::mark::{self, Mark, MarkFile};
-use super::reader::Reader;
+use super::reader::Readers;
 use super::session::Session;
 use super::standing::{self, Standing};
 use super::turnstile::Turnstile;
@@ -95,7 +95,7 @@ fn open_to_write(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreE
     let shared = Arc::new(meta.shared(clock, veil));
     let open = || connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE);
     let checkpointer = Checkpointer::start(path, open()?)?;
-    let reader = Reader::start(read_only(open()?)?, shared.clone())?;
+    let readers = Readers::start(|| read_only(open()?), &shared)?;
     let watcher = Watcher::start(read_only(open()?)?, shared.clone())?;
     let guard = Guard::new(path, mark_file, mark);
     let writer = Writer::start(connection, turnstile, guard, shared.clone())?;
@@ -104,7 +104,7 @@ fn open_to_write(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreE
         format: FORMAT,
         shared,
         foreseen: None,
-        reader,
+        readers,
         writer: Some(writer),
         session: Some(session),
         watcher,
@@ -133,14 +133,17 @@ fn open_to_read(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreEr
     // Whoever opens it to write will record this; whoever looks should see it at once.
     let behind = mark.filter(|mark| meta.is_behind(mark));
     let foreseen = behind.map(|mark| meta.return_to(&mark, clock.read().wall_ms));
-    let watching = connect()?;
-    leave_untouched(&watching, true)?;
     let shared = Arc::new(meta.shared(clock, veil));
-    let watcher = Watcher::start(read_only(watching)?, shared.clone())?;
+    let look_on = || {
+        let connection = connect()?;
+        leave_untouched(&connection, true)?;
+        read_only(connection)
+    };
+    let watcher = Watcher::start(look_on()?, shared.clone())?;
     Ok(Sqlite {
         path: path.to_owned(),
         format: found,
-        reader: Reader::start(connection, shared.clone())?,
+        readers: Readers::start(look_on, &shared)?,
         shared,
         foreseen,
         writer: None,

@@ -1,7 +1,8 @@
-//! Reads run on a thread with a connection of its own, so that they neither wait for the writer
-//! nor block the caller's runtime.
+//! Reads run on threads with connections of their own, so that they neither wait for the writer nor
+//! block the caller's runtime. Lists and audits have threads apart: whoever begins, settles, probes
+//! or asks whether the store is well never waits behind one.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
@@ -11,6 +12,30 @@ use crate::StoreError;
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
 
+/// Threads for reads of a few rows that an index leads to.
+const POINT_READERS: usize = 2;
+/// Threads for lists, counts and audits, which pass over many rows.
+pub(super) const LIST_READERS: usize = 2;
+
+/// All readers of a store.
+pub(super) struct Readers {
+    pub(super) points: Reader,
+    pub(super) lists: Reader,
+}
+
+impl Readers {
+    pub(super) fn start(
+        mut connect: impl FnMut() -> Result<Connection, StoreError>,
+        shared: &Arc<Shared>,
+    ) -> Result<Readers, StoreError> {
+        Ok(Readers {
+            points: Reader::start("semel-reader", POINT_READERS, &mut connect, shared)?,
+            lists: Reader::start("semel-lister", LIST_READERS, &mut connect, shared)?,
+        })
+    }
+}
+
+/// Some threads that take turns at one queue.
 pub(super) struct Reader {
     jobs: mpsc::Sender<Job>,
 }
@@ -18,15 +43,25 @@ pub(super) struct Reader {
 impl Reader {
     /// Each read also says where the file stands by then: whoever only looks, or has had nothing
     /// to write for a while, knows it from that.
-    pub(super) fn start(connection: Connection, shared: Arc<Shared>) -> Result<Reader, StoreError> {
-        let (jobs, mut inbox) = mpsc::channel::<Job>(semel_core::limits::COMMIT_QUEUE_MAX);
-        let run = move || {
-            while let Some(job) = inbox.blocking_recv() {
-                shared.look(&connection);
-                job(&connection);
-            }
-        };
-        spawn("semel-reader", run)?;
+    fn start(
+        name: &str,
+        count: usize,
+        connect: &mut impl FnMut() -> Result<Connection, StoreError>,
+        shared: &Arc<Shared>,
+    ) -> Result<Reader, StoreError> {
+        let (jobs, inbox) = mpsc::channel::<Job>(semel_core::limits::COMMIT_QUEUE_MAX);
+        let inbox = Arc::new(Mutex::new(inbox));
+        for _ in 0..count {
+            let (connection, shared, inbox) = (connect()?, shared.clone(), inbox.clone());
+            let next = move || inbox.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
+            let run = move || {
+                while let Some(job) = next() {
+                    shared.look(&connection);
+                    job(&connection);
+                }
+            };
+            spawn(name, run)?;
+        }
         Ok(Reader { jobs })
     }
 

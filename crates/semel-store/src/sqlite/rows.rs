@@ -1,7 +1,6 @@
 //! Effects as rows: the statements, all of them with bound parameters only.
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row as SqlRow, params};
-use semel_core::effect::State;
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::record::Effect;
@@ -9,6 +8,7 @@ use semel_core::time::{Moment, Steady, Wall};
 
 use super::reader::ReadError;
 use super::seals;
+use super::walk::{Passed, Step, Walk, is_asked};
 use crate::readable::readable;
 use crate::upkeep::EffectColumns;
 use crate::veil::Veil;
@@ -159,77 +159,29 @@ pub(super) fn remove(connection: &Connection, address: &Address) -> rusqlite::Re
 }
 
 pub(super) fn list(connection: &Connection, veil: &Veil, query: &Query) -> Result<Page, ReadError> {
-    let mut statement = connection.prepare_cached(&list_text(query))?;
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX - 1);
-    let mut rows = statement.query(params![
-        query.namespace.as_ref().map(|namespace| namespace.as_str()),
-        query.action.as_ref().map(|action| action.as_str()),
-        query.key.as_ref().map(|key| key.as_str()),
-        query.after.unwrap_or(i64::MAX),
-        limit + 1,
-    ])?;
-    let mut page = Page { effects: Vec::new(), next: None };
-    let mut last = None;
-    while let Some(row) = rows.next()? {
-        if page.effects.len() == query.limit {
-            page.next = last;
-            break;
+    let walk = Walk::of(connection, query)?;
+    let mut statement = connection.prepare_cached(&walk.text(query))?;
+    let after = query.after.unwrap_or(i64::MAX);
+    let mut rows = match (walk, &query.namespace, &query.action, &query.key) {
+        (Walk::Named, Some(namespace), Some(action), Some(key)) => {
+            statement.query(params![after, namespace.as_str(), action.as_str(), key.as_str()])?
         }
-        last = Some(row.get("row")?);
-        page.effects.push(read(row, veil)?);
+        _ => statement.query(params![after])?,
+    };
+    let mut page = Page { effects: Vec::new(), next: None };
+    let mut passed = Passed::up_to(query.limit);
+    while let Some(row) = rows.next()? {
+        match passed.step(row.get(0)?, is_asked(row, query)?) {
+            Step::Show => page.effects.push(read(row, veil)?),
+            Step::PassOver => {}
+            Step::End(next) => {
+                page.next = next;
+                break;
+            }
+        }
     }
     Ok(page)
 }
-
-/// A text from a closed set: what is asked for decides which index serves, never a value. Left to
-/// itself SQLite would sort a whole namespace for each page.
-fn list_text(query: &Query) -> String {
-    let named = query.namespace.is_some() && query.action.is_some() && query.key.is_some();
-    let attention = match query.state {
-        Some(State::InDoubt | State::Failed | State::Planned | State::Void) => true,
-        Some(State::Pending | State::Done | State::Expired) | None => false,
-    };
-    let from = match query.state {
-        _ if named || query.unsettled => "effects",
-        _ if query.held => "effects INDEXED BY effects_held",
-        _ if query.alarmed => "effects INDEXED BY effects_alarmed",
-        _ if attention => "effects INDEXED BY effects_attention",
-        Some(State::Pending) => "effects INDEXED BY effects_due",
-        Some(_) | None => "effects NOT INDEXED",
-    };
-    let by_state = query.state.map_or(String::new(), |state| format!("AND state = '{state}'"));
-    let asked = [
-        (attention, ATTENTION),
-        (query.state == Some(State::Pending), "AND due_at IS NOT NULL"),
-        (query.unsettled, UNSETTLED),
-        (query.alarmed, "AND alarmed = 1"),
-        (query.held, "AND held = 1"),
-        (query.namespace.is_some(), "AND namespace = ?1"),
-        (query.namespace.is_none(), "AND ?1 IS NULL"),
-        (query.action.is_some(), "AND action = ?2"),
-        (query.action.is_none(), "AND ?2 IS NULL"),
-        (query.key.is_some(), "AND key = ?3"),
-        (query.key.is_none(), "AND ?3 IS NULL"),
-    ];
-    let asked: Vec<&str> =
-        asked.iter().filter(|(asked, _)| *asked).map(|(_, text)| *text).collect();
-    format!(
-        "SELECT row, namespace, generation, version, record, sum FROM {from} \
-         WHERE row < ?4 {by_state} {} \
-         ORDER BY row DESC LIMIT ?5",
-        asked.join(" ")
-    )
-}
-
-/// Word for word as in the partial index, or SQLite would not know that it serves.
-const ATTENTION: &str = "AND state <> 'pending' AND state <> 'done' AND state <> 'expired'";
-
-/// Rows that are in doubt, or were pending when they were written: few, whatever the history.
-const UNSETTLED: &str = "AND row IN (\
-     SELECT row FROM effects INDEXED BY effects_attention WHERE state = 'in_doubt' \
-     AND state <> 'pending' AND state <> 'done' AND state <> 'expired' \
-     UNION ALL SELECT row FROM effects INDEXED BY effects_due WHERE state = 'pending' \
-     AND due_at IS NOT NULL)";
 
 const DUE: &str = "SELECT row, due_at, namespace, generation, version, record, sum FROM effects \
      WHERE due_at IS NOT NULL AND (due_at, row) > (?1, ?2) ORDER BY due_at, row LIMIT ?3";

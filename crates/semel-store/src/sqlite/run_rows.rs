@@ -8,6 +8,7 @@ use semel_core::time::{Steady, Wall};
 
 use super::reader::ReadError;
 use super::seals;
+use super::walk::{Passed, Step, is_asked_run, runs_text};
 use crate::readable::readable;
 use crate::runs::read_run;
 use crate::veil::Veil;
@@ -222,53 +223,22 @@ pub(super) fn list(
     veil: &Veil,
     query: &RunQuery,
 ) -> Result<RunPage, ReadError> {
-    let mut statement = connection.prepare_cached(&list_text(query))?;
-    let mut rows = statement.query(params![
-        query.namespace,
-        query.workflow,
-        query.key,
-        query.after.unwrap_or(i64::MAX),
-        sql_limit(query.limit).saturating_add(1),
-    ])?;
+    let mut statement = connection.prepare_cached(&runs_text(query))?;
+    let mut rows = statement.query(params![query.after.unwrap_or(i64::MAX)])?;
     let mut page = RunPage::default();
+    let mut passed = Passed::up_to(query.limit);
     while let Some(row) = rows.next()? {
-        if page.runs.len() == query.limit {
-            page.next = page.runs.last().map(|run| run.number);
-            break;
+        match passed.step(row.get(0)?, is_asked_run(row, query)?) {
+            Step::Show => page.runs.push(read(row, veil)?),
+            Step::PassOver => {}
+            Step::End(next) => {
+                page.next = next;
+                break;
+            }
         }
-        page.runs.push(read(row, veil)?);
     }
     Ok(page)
 }
-
-/// A text from a closed set: what is asked for decides which index serves, never a value.
-fn list_text(query: &RunQuery) -> String {
-    let from = match query.state {
-        Some(state) if !state.is_final() => "runs INDEXED BY runs_open",
-        Some(_) | None => "runs NOT INDEXED",
-    };
-    let by_state = match query.state {
-        Some(state) if !state.is_final() => format!("AND state = '{state}' {OPEN}"),
-        Some(state) => format!("AND state = '{state}'"),
-        None => String::new(),
-    };
-    let asked = [
-        (query.namespace.is_some(), "AND namespace = ?1", "AND ?1 IS NULL"),
-        (query.workflow.is_some(), "AND workflow = ?2", "AND ?2 IS NULL"),
-        (query.key.is_some(), "AND key = ?3", "AND ?3 IS NULL"),
-    ];
-    let asked = asked.map(|(is_asked, given, open)| if is_asked { given } else { open });
-    format!(
-        "SELECT number, namespace, version, fence, record, sum FROM {from} \
-         WHERE number < ?4 {by_state} {} \
-         ORDER BY number DESC LIMIT ?5",
-        asked.join(" ")
-    )
-}
-
-/// Word for word as in the partial index, or SQLite would not know that it serves.
-const OPEN: &str = "AND state <> 'done' AND state <> 'failed' AND state <> 'cancelled' \
-     AND state <> 'expired'";
 
 const SWEEPABLE: &str = "SELECT number, namespace, version, fence, record, sum FROM runs \
      WHERE sweep_at IS NOT NULL AND sweep_at <= ?1 ORDER BY sweep_at, number LIMIT ?2";

@@ -13,7 +13,7 @@ use crate::veil::{Place, Veil};
 use crate::{Batch, Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, StoreError};
 
 /// The format that brought the tables of runs.
-const RUNS_FORMAT: i64 = 2;
+pub(super) const RUNS_FORMAT: i64 = 2;
 
 impl Sqlite {
     /// Reads about runs. A file of an older format that is only looked at has none, until somebody
@@ -32,14 +32,34 @@ impl Sqlite {
         T: Default + Send + 'static,
         F: FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
     {
+        self.readers.points.run(self.unless_older(since, read)).await
+    }
+
+    /// The same about many rows: nobody who needs one of them waits behind it.
+    pub(super) async fn list_since<T, F>(&self, since: i64, read: F) -> Result<T, StoreError>
+    where
+        T: Default + Send + 'static,
+        F: FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
+    {
+        self.readers.lists.run(self.unless_older(since, read)).await
+    }
+
+    fn unless_older<T, F>(
+        &self,
+        since: i64,
+        read: F,
+    ) -> impl FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static
+    where
+        T: Default,
+        F: FnOnce(&Connection) -> Result<T, ReadError> + Send + 'static,
+    {
         let is_old = self.format < since;
-        let read = move |connection: &Connection| {
+        move |connection: &Connection| {
             if is_old && format(connection)? < since {
                 return Ok(T::default());
             }
             read(connection)
-        };
-        self.reader.run(read).await
+        }
     }
 
     pub(super) fn veil(&self) -> Veil {
@@ -51,7 +71,7 @@ impl Sqlite {
         let veil = &self.shared.veil;
         for run in veil.unknown_runs(&batch) {
             let read = move |connection: &Connection| Ok(run_rows::namespace_of(connection, run)?);
-            if let Some(namespace) = self.reader.run(read).await? {
+            if let Some(namespace) = self.readers.points.run(read).await? {
                 veil.learn(run, &namespace);
             }
         }
@@ -138,7 +158,8 @@ impl Runs for Sqlite {
 
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
         let (query, veil) = (query.clone(), self.veil());
-        self.read_runs(move |connection| run_rows::list(connection, &veil, &query)).await
+        let read = move |connection: &Connection| run_rows::list(connection, &veil, &query);
+        self.list_since(RUNS_FORMAT, read).await
     }
 
     async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 use semel_core::time::Wall;
 
 use super::run_audit::{self, BLOBS, Page};
+use super::runs::RUNS_FORMAT;
 use super::standing::{self, Closing};
 use super::{Sqlite, cards, lost, rows, seals, tally};
 use crate::upkeep::{blob_problem, chain_problem};
@@ -29,25 +30,25 @@ impl Upkeep for Sqlite {
     }
 
     async fn tally(&self, most: u32) -> Result<Tally, StoreError> {
-        self.reader.run(move |connection| tally::tally(connection, most)).await
+        self.readers.lists.run(move |connection| tally::tally(connection, most)).await
     }
 
     async fn check_pages(&self) -> Result<Vec<String>, StoreError> {
-        self.reader.run(rows::quick_check).await
+        self.readers.lists.run(rows::quick_check).await
     }
 
     async fn audit(&self, after: i64, limit: usize) -> Result<Audit, StoreError> {
         let (now, veil) = (self.shared.now(), self.veil());
         let read =
             move |connection: &Connection| rows::audit(connection, &veil, &now, after, limit);
-        self.reader.run(read).await
+        self.readers.lists.run(read).await
     }
 
     async fn audit_runs(&self, after: i64, limit: usize) -> Result<RunAudit, StoreError> {
         let (now, veil) = (self.shared.now(), self.veil());
         let read =
             move |connection: &Connection| run_audit::page(connection, &veil, &now, after, limit);
-        let Page { mut audit, names } = self.read_runs(read).await?;
+        let Page { mut audit, names } = self.list_since(RUNS_FORMAT, read).await?;
         for (number, namespace, id) in names {
             let name = (number, &*namespace, &*id);
             let broken = chain_problem(self, &self.shared.veil, name).await?;
@@ -69,7 +70,7 @@ impl Upkeep for Sqlite {
     ) -> Result<PartAudit<i64>, StoreError> {
         let read =
             move |connection: &Connection| seals::strays(connection, belonging, after, limit);
-        self.read_runs(read).await
+        self.list_since(RUNS_FORMAT, read).await
     }
 
     async fn audit_blobs(
@@ -78,11 +79,14 @@ impl Upkeep for Sqlite {
         limit: usize,
     ) -> Result<PartAudit<(String, String)>, StoreError> {
         let veil = self.veil();
-        self.read_runs(move |connection| seals::blobs(connection, &veil, &after, limit)).await
+        self.list_since(RUNS_FORMAT, move |connection| {
+            seals::blobs(connection, &veil, &after, limit)
+        })
+        .await
     }
 
     async fn audit_own(&self) -> Result<PartAudit<i64>, StoreError> {
-        self.reader.run(seals::own_rows).await
+        self.readers.lists.run(seals::own_rows).await
     }
 
     /// Nothing: intents are handed over by a transaction of the ledger itself.
@@ -92,7 +96,7 @@ impl Upkeep for Sqlite {
 
     async fn identity(&self) -> Result<Identity, StoreError> {
         let standing =
-            self.reader.run(|connection| Ok(standing::any_standing(connection)?)).await?;
+            self.readers.points.run(|connection| Ok(standing::any_standing(connection)?)).await?;
         Ok(Identity {
             store: self.shared.store_id.clone(),
             epoch: standing.epoch,
@@ -109,12 +113,12 @@ impl Upkeep for Sqlite {
         let veil = self.veil();
         let read =
             move |connection: &Connection| cards::audit(connection, &veil, after.as_ref(), limit);
-        self.read_since(cards::CARDS_FORMAT, read).await
+        self.list_since(cards::CARDS_FORMAT, read).await
     }
 
     async fn returns(&self) -> Result<Vec<Return>, StoreError> {
         let read = |connection: &Connection| Ok(standing::returns(connection)?);
-        let mut returns = self.reader.run(read).await?;
+        let mut returns = self.readers.points.run(read).await?;
         let recorded = returns.first().map_or(0, |newest| newest.epoch);
         let foreseen = self.foreseen.clone().filter(|foreseen| foreseen.epoch > recorded);
         returns.splice(0..0, foreseen);
@@ -148,7 +152,7 @@ impl Sqlite {
             let read = move |connection: &Connection| {
                 seals::inbox_problem(connection, number, after, DELIVERIES)
             };
-            match self.read_runs(read).await? {
+            match self.list_since(RUNS_FORMAT, read).await? {
                 (_, Some(problem)) => return Ok((after.unsigned_abs(), Some(problem))),
                 (Some(last), None) => after = last,
                 (None, None) => return Ok((after.unsigned_abs(), None)),
@@ -167,7 +171,7 @@ impl Sqlite {
             let (owned, from) = (namespace.to_owned(), after.clone());
             let read =
                 move |connection: &Connection| run_audit::blobs(connection, number, &owned, &from);
-            let found = self.read_runs(read).await?;
+            let found = self.list_since(RUNS_FORMAT, read).await?;
             all.extend(found.iter().map(|(digest, _)| digest.clone()));
             if let Some(problem) = blob_problem(&self.shared.veil, namespace, &found)? {
                 return Ok((all, Some(problem)));

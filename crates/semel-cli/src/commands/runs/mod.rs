@@ -51,11 +51,13 @@ async fn ls(place: &Place, options: &args::RunLs, printer: &Printer) -> Result<(
     let rows: Vec<_> = views.iter().map(|view| row(view, printer)).collect();
     let headings = ["ID", "WORKFLOW", "KEY", "STATE", "RELEASE", "WAITS ON", "PARENT", "CREATED"];
     printer.table(&headings, &rows);
-    if views.is_empty() {
-        printer.talk("no runs; `semel runs start` starts one");
-    }
-    if let Some(next) = page.next {
-        printer.talk(&format!("more: add --after {next}"));
+    match page.next {
+        Some(next) if views.is_empty() => {
+            printer.talk(&format!("none so far; to search on, add --after {next}"));
+        }
+        Some(next) => printer.talk(&format!("more: add --after {next}")),
+        None if views.is_empty() => printer.talk("no runs; `semel runs start` starts one"),
+        None => {}
     }
     Ok(())
 }

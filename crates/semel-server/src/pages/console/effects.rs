@@ -51,7 +51,9 @@ async fn list(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
             button type="submit" { "Search" }
         }
         (chips("/console/effects", &kept, &states, chosen))
-        @if views.is_empty() {
+        @if views.is_empty() && page.next.is_some() {
+            (empty("None among the newest rows. Search on with the next page."))
+        } @else if views.is_empty() {
             (empty("No such effect. Each call that changes the outside world is one: a function \
                 declared with @effect, or POST /v1/effects/begin. Its key is the business name of \
                 the intent, such as the number of an order."))

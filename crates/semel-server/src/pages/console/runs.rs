@@ -50,7 +50,9 @@ async fn list(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
             button type="submit" { "Search" }
         }
         (chips("/console/runs", &kept, &states, state.map(State::as_str)))
-        @if views.is_empty() {
+        @if views.is_empty() && page.next.is_some() {
+            (empty("None among the newest rows. Search on with the next page."))
+        } @else if views.is_empty() {
             (empty("No such run. Start one with `semel runs start WORKFLOW --key KEY`, or \
                 POST /v1/workflows/WORKFLOW/runs with an Idempotency-Key."))
         } @else { (run_rows(&views)) }
