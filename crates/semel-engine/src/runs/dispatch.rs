@@ -218,7 +218,7 @@ impl State {
     }
 
     /// Where there are runs of several namespaces, none of them has all the places: each has at
-    /// most three times as many as are free, so that there are always some, however many share them.
+    /// most three times as many as are free, so that some always are, however many share them.
     /// Runs that need no code are everybody's.
     fn is_full(&self, namespace: &str, need: Need) -> bool {
         let others = |lane: &String| !lane.starts_with(&format!("{namespace}/"));

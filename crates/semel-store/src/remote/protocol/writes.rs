@@ -81,8 +81,8 @@ pub enum WriteShape<'a> {
     },
 }
 
-/// An effect's row: its record, and the columns as the sender derived them. Whoever reads it derives
-/// them anew: nobody is found by a time or a state that his record does not say.
+/// An effect's row: its record, and the columns as the sender derived them. Whoever reads it
+/// derives them anew: nobody is found by a time or a state that his record does not say.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RowShape<'a> {
     pub record: Cow<'a, str>,
@@ -279,8 +279,8 @@ impl WriteShape<'_> {
         serde_json::to_string(&shapes).expect("writes are plain data")
     }
 
-    /// Reads a whole batch at a moment of the store. It has at most as many writes as an engine ever
-    /// makes at once.
+    /// Reads a whole batch at a moment of the store. It has at most as many writes as an engine
+    /// ever makes at once.
     pub fn decode(text: &str, now: &Moment) -> Result<Batch, Malformed> {
         let malformed = |error: serde_json::Error| Malformed(format!("no batch: {error}"));
         let shapes: Vec<WriteShape<'_>> = serde_json::from_str(text).map_err(malformed)?;
