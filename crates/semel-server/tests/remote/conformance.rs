@@ -9,9 +9,9 @@ use semel_store::{Access, Clock};
 use crate::served::Served;
 
 /// They write into several namespaces, of which a token has one, or rows that are due at times
-/// which their records do not say. What a token does not reach is not there, and when a row is due is
-/// derived by the server: see `reach.rs` and `tenants.rs`. All others hold, and none is left out
-/// that would.
+/// which their records do not say. What a token does not reach is not there, and when a row is
+/// due is derived by the server: see `reach.rs` and `tenants.rs`. All others hold, and none is
+/// left out that would.
 const BEYOND_A_TOKEN: [&str; 12] = [
     "lists_are_filtered",
     "due_is_in_order_with_a_cursor_and_the_next",
