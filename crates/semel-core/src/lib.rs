@@ -39,6 +39,7 @@ pub mod release;
 pub mod repeats;
 pub mod run;
 pub mod schedule;
+pub mod shape;
 pub mod verify;
 pub mod wire;
 pub mod wire_answer;

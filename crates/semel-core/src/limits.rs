@@ -8,6 +8,10 @@ pub const NAME_BYTES_MAX: usize = 100;
 pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
 /// A reason or an actor's name: a sentence, not a document.
 pub const REASON_BYTES_MAX: usize = 2_000;
+/// The shape of an effect's result: enough for a form, little beside the row.
+pub const SHAPE_BYTES_MAX: usize = 8 * 1024;
+/// So much of a shape is told to whoever gave a receipt that does not fit.
+pub const SHAPE_SHOWN_BYTES_MAX: usize = 600;
 /// A declared downstream key: what the strictest known provider accepts.
 pub const DOWNSTREAM_KEY_BYTES_MAX: usize = 255;
 /// Nesting of JSON that is canonicalised; deeper input is fingerprinted by its raw bytes.

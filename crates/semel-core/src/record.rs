@@ -94,6 +94,9 @@ pub struct Plan {
     /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub derived: Option<String>,
+    /// The shape of its result, as JSON Schema: what a person gives as its receipt must fit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Json>,
 }
 
 /// The declared contract and times of an effect.

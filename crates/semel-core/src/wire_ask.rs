@@ -203,6 +203,7 @@ impl BeginAsk {
             approval: None,
             undoes: None,
             derived: None,
+            shape: None,
         })
     }
 

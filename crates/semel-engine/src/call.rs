@@ -49,6 +49,8 @@ pub struct Call {
     pub undoes: Option<Named>,
     /// How the author says that the key is made, for whoever asks for a proof.
     pub derived: Option<String>,
+    /// The shape of the result, as JSON Schema: what a person gives as the receipt must fit.
+    pub shape: Option<Json>,
     /// Where it is called in a run: nothing is begun once another worker has that.
     pub guard: Option<Guard>,
 }
@@ -534,6 +536,7 @@ impl Call {
             approval: self.approval.clone(),
             undoes: self.undoes.clone(),
             derived: self.derived.clone(),
+            shape: self.shape.clone(),
         }
     }
 }

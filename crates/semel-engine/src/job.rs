@@ -250,6 +250,7 @@ impl Engine {
             approval: None,
             undoes: effect.undoes,
             derived: None,
+            shape: None,
             guard: None,
         };
         let engine = self.clone();

@@ -114,6 +114,7 @@ impl Engine {
             approval: None,
             undoes: None,
             derived: None,
+            shape: None,
         };
         let ground = self.store().ground();
         let Intended::Planned(effect) = effect::intend(None, &ask, &ground)? else {

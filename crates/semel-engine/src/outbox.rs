@@ -89,6 +89,7 @@ fn judge(
         approval: None,
         undoes: None,
         derived: None,
+        shape: None,
     };
     match effect::intend(stored, &ask, ground) {
         Ok(Intended::Planned(effect)) => Verdict::Plan(effect),

@@ -1,7 +1,9 @@
 //! What an author declares about an effect or a step.
 
+use std::sync::OnceLock;
+
 use pyo3::prelude::*;
-use semel::{Action, Address, Code, Contract, Error, Namespace, Retry};
+use semel::{Action, Address, Code, Contract, Error, Json, Namespace, Retry};
 use semel_core::contract::Declared;
 use semel_core::effect::{Abort, Refusal};
 use semel_core::fingerprint::Rule;
@@ -67,6 +69,8 @@ pub(crate) struct Declaration {
     hold_ms: u64,
     /// How the key is made, as its author wrote it.
     derived: Option<String>,
+    /// The shape of what it returns.
+    shape: OnceLock<Json>,
 }
 
 #[pymethods]
@@ -135,7 +139,16 @@ impl Declaration {
             goes_on,
             hold_ms: hold_ms.unwrap_or(limits::HOLD_MS),
             derived,
+            shape: OnceLock::new(),
         })
+    }
+
+    /// Says what shape its results have, as JSON Schema: known later than the rest, since an
+    /// annotation may name what is declared below it.
+    fn returns(&self, shape: String) -> PyResult<()> {
+        // Said again, it is the same.
+        let _ = self.shape.set(convert::json(shape)?);
+        Ok(())
     }
 
     /// The promise of the contract, word for word.
@@ -165,6 +178,7 @@ impl Declaration {
             approval: None,
             undoes: None,
             derived: self.derived.clone(),
+            shape: self.shape.get().cloned(),
             guard: None,
         })
     }

@@ -206,5 +206,6 @@ pub(crate) fn begin(call: Call) -> Begin {
         approval: None,
         undoes: None,
         derived: call.derived,
+        shape: call.shape,
     }
 }

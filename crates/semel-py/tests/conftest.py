@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     for fixture, kinds in {"store_url": ["sqlite", "postgres"], "sqlite_url": ["sqlite"]}.items():
         if fixture in metafunc.fixturenames:
             metafunc.parametrize(fixture, [*kinds, *["http"] * is_served], indirect=True)
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Semel]:
+    """A Semel that is chosen in the block, and closed at its end."""
+    app = Semel(url)
+    try:
+        with app:
+            yield app
+    finally:
+        app.close()
 
 
 @pytest.fixture(autouse=True)

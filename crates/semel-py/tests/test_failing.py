@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 import semel
-from conftest import World, until
+from conftest import World, opened, until
+from pydantic import BaseModel
 from semel import (
     ChildFailed,
     Fail,
     Refused,
     RunHandle,
     RunPaused,
-    Semel,
     WorkflowContext,
     effect,
     function,
@@ -34,6 +34,10 @@ def new_world() -> None:
 
 class OutOfStock(Exception):
     pass
+
+
+class Sent(BaseModel):
+    id: str
 
 
 @effect("refund", key="{order}")
@@ -98,6 +102,16 @@ async def _result(ctx: WorkflowContext) -> int:
     return "no number"  # type: ignore[return-value]
 
 
+@function
+def counts() -> int:
+    return "seven"  # type: ignore[return-value]
+
+
+async def _step_result(ctx: WorkflowContext) -> None:
+    await ctx.step(charge, "o")
+    await ctx.step(counts)
+
+
 async def _cancelled(ctx: WorkflowContext) -> None:
     await ctx.step(charge, "o")
     raise asyncio.CancelledError
@@ -122,6 +136,7 @@ def changed(order: str, number: int) -> int:
         (_unlisted, "OutOfStock: none"),
         (_wrapped, "RuntimeError: cannot ship"),
         (_result, "cannot be stored as int"),
+        (_step_result, "cannot be stored as int"),
         (_cancelled, "CancelledError"),
         (_input_changed, "(input_changed)"),
     ],
@@ -130,7 +145,7 @@ def changed(order: str, number: int) -> int:
 def test_req_o8_an_exception_that_nobody_declared_pauses_and_refunds_nothing(
     store_url: str, body: Any, said: str
 ) -> None:
-    with Semel(store_url) as app:
+    with opened(store_url) as app:
         run = app.start(workflow(name="order")(body), key="o")
         pause = paused(run)
         assert pause["code"] == "body_raised"
@@ -146,7 +161,7 @@ def test_req_v6_corrected_code_continues_a_run_that_its_typo_paused(store_url: s
         receipt: Any = await ctx.step(charge, "o")
         return str(receipt.uppr())
 
-    with Semel(store_url) as app:
+    with opened(store_url) as app:
         app.offer(workflow(name="order")(broken), release="r")
         run = app.start("order", key="o")
         paused(run)
@@ -158,7 +173,7 @@ def test_req_v6_corrected_code_continues_a_run_that_its_typo_paused(store_url: s
         await ctx.step(mail, "o")
         return receipt.upper()
 
-    with Semel(store_url) as app:
+    with opened(store_url) as app:
         app.offer(workflow(name="order")(mended), release="r")
         again = app.start("order", key="o")
         assert (again.id, again.attached) == (run.id, True), "its key is not used up"
@@ -203,7 +218,7 @@ async def _timeout(ctx: WorkflowContext) -> None:
 def test_a_declared_failure_fails_and_undoes(
     store_url: str, body: Any, options: dict[str, Any], kind: type[Exception]
 ) -> None:
-    with Semel(store_url) as app:
+    with opened(store_url) as app:
         run = app.start(workflow(name="order", **options)(body), key="o")
         with pytest.raises(kind):
             run.result(timeout=20)
@@ -227,7 +242,7 @@ def test_a_group_fails_only_if_all_of_it_was_declared(sqlite_url: str, slips: bo
         group_of: Any = builtins.__dict__["BaseExceptionGroup"]
         raise group_of("both", [one for one in raised if one is not None])
 
-    with Semel(sqlite_url) as app:
+    with opened(sqlite_url) as app:
         run = app.start(group)
         until(lambda: run.state in ("paused", "failed"))
         assert run.state == ("paused" if slips else "failed")
@@ -235,7 +250,7 @@ def test_a_group_fails_only_if_all_of_it_was_declared(sqlite_url: str, slips: bo
 
 
 def test_a_run_that_its_typo_paused_is_undone_when_it_is_cancelled(store_url: str) -> None:
-    with Semel(store_url) as app:
+    with opened(store_url) as app:
         run = app.start(workflow(name="order")(_typo), key="o")
         paused(run)
         run.cancel(reason="the customer is gone")
@@ -254,7 +269,7 @@ def test_a_child_that_pauses_keeps_its_parent_waiting(sqlite_url: str) -> None:
             return type(failed.__cause__).__name__
         return "done"
 
-    with Semel(sqlite_url) as app:
+    with opened(sqlite_url) as app:
         run = app.start(parent)
         until(lambda: app.start("child", key="c").state == "paused")
         assert run.state in ("waiting", "running")
@@ -270,11 +285,11 @@ def test_an_input_that_the_code_does_not_take_pauses(sqlite_url: str) -> None:
     async def lenient(ctx: WorkflowContext, number: int | str) -> int:
         return int(str(number).split()[0])
 
-    with Semel(sqlite_url) as app:
+    with opened(sqlite_url) as app:
         app.offer(strict, release="r")
         run = app.start("typed", "7 pieces")
         assert paused(run)["code"] == "input_invalid"
-    with Semel(sqlite_url) as app:
+    with opened(sqlite_url) as app:
         app.offer(lenient, release="r")
         run = app.run(run.id)
         run.retry(reason="it takes texts now")
@@ -295,11 +310,11 @@ def test_what_an_entity_was_left_for_does_not_stand_in_the_way_of_corrected_code
 
         return workflow(name="acts")(acts)
 
-    with Semel(sqlite_url) as app:
+    with opened(sqlite_url) as app:
         app.offer(body(True), release="r")
         run = app.start("acts")
         paused(run)
-    with Semel(sqlite_url) as app:
+    with opened(sqlite_url) as app:
         app.offer(body(False), release="r")
         run = app.run(run.id)
         run.retry(reason="mended")
@@ -330,7 +345,7 @@ def test_req_o8_a_receipt_that_does_not_fit_pauses_and_a_given_value_continues(
                 raise Fail("whatever it was") from None
             raise
 
-    with Semel(store_url) as app:
+    with opened(store_url) as app:
         null_mail("o")
         run = app.start(workflow(name="order")(body), key="o")
         pause = paused(run)
@@ -340,3 +355,28 @@ def test_req_o8_a_receipt_that_does_not_fit_pauses_and_a_given_value_continues(
         run.skip("mail#0", "m-7", reason="looked it up")
         assert run.result(timeout=20) == "m-7"
     assert WORLD.calls == [("mail", "o"), ("charge", "o")]
+
+
+@effect("letter", key="{order}", deadline="5s")
+def letter(order: str) -> Sent:
+    WORLD.do(("letter", order))
+    raise RuntimeError("cut")
+
+
+def test_req_o8_a_truthful_word_about_a_doubt_refunds_nobody(store_url: str) -> None:
+    @workflow(name="order")
+    async def order(ctx: WorkflowContext) -> str:
+        await ctx.step(charge, "o")
+        return (await ctx.step(letter, "o")).id
+
+    with opened(store_url) as app:
+        run = app.start(order, key="o")
+        until(lambda: (app.find(letter, "o") or {}).get("state") == "in_doubt")
+        for receipt in (None, {"no": "id"}, "m-7"):
+            with pytest.raises(semel.SemelError) as refused:
+                app.resolve("letter", "o", "done", receipt=receipt, reason="it is there")
+            assert refused.value.code == "receipt_invalid"
+            assert '"id"' in refused.value.detail, "it says what fits"
+        app.resolve("letter", "o", "done", receipt={"id": "m-7"}, reason="it is there")
+        assert run.result(timeout=20) == "m-7"
+    assert WORLD.calls == [("charge", "o"), ("letter", "o")]

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
-from conftest import World, until
-from semel import RunHandle, Semel, WorkflowContext, effect, function, workflow
+from conftest import World, opened, until
+from semel import RunHandle, WorkflowContext, effect, function, workflow
 
 WORLD = World()
 
@@ -96,7 +96,7 @@ def paused(run: RunHandle[Any]) -> dict[str, Any]:
 def test_req_o8_a_body_that_ends_with_commands_never_awaited_pauses_and_names_them(
     sqlite_url: str, body: Any, names: str
 ) -> None:
-    with Semel(sqlite_url) as app:
+    with opened(sqlite_url) as app:
         run = app.start(workflow(name="forgets")(body))
         pause = paused(run)
         assert pause["code"] == "not_awaited"
@@ -109,11 +109,11 @@ def test_with_its_await_the_run_goes_on(store_url: str) -> None:
     async def mended(ctx: WorkflowContext) -> str:
         return await ctx.step(mail, "o")
 
-    with Semel(store_url) as app:
+    with opened(store_url) as app:
         app.offer(workflow(name="forgets")(_step), release="r")
         run = app.start("forgets")
         paused(run)
-    with Semel(store_url) as app:
+    with opened(store_url) as app:
         app.offer(workflow(name="forgets")(mended), release="r")
         run = app.run(run.id)
         run.retry(reason="awaited now")
@@ -166,6 +166,6 @@ async def _chosen(ctx: WorkflowContext) -> int:
 def test_what_lost_a_race_was_cancelled_or_has_finished_was_not_forgotten(
     sqlite_url: str, body: Any
 ) -> None:
-    with Semel(sqlite_url) as app:
+    with opened(sqlite_url) as app:
         run = app.start(workflow(name="minds")(body))
         assert run.result(timeout=20) == 1

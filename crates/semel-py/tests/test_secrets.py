@@ -36,7 +36,7 @@ FORMS = {
     "HEX": SECRET.encode().hex().upper(),
 }
 
-APP = '''
+APP = """
 import sys
 import time
 import test_secrets as t
@@ -92,7 +92,7 @@ with Semel(sys.argv[1]) as app:
             call("1")
         except Exception as error:
             print("raised", type(error).__name__)
-'''
+"""
 
 
 def _semel(folder: Path, *words: str) -> str:
@@ -135,6 +135,10 @@ def test_inv_i23_a_secret_in_any_form_reaches_no_place_that_python_writes(tmp_pa
     for name, form in FORMS.items():
         parts = [form] if name != "mime" else form.splitlines()[-2:]
         for part in parts:
-            for written in (part, json.dumps(part)[1:-1], json.dumps(part, ensure_ascii=False)[1:-1]):
+            for written in (
+                part,
+                json.dumps(part)[1:-1],
+                json.dumps(part, ensure_ascii=False)[1:-1],
+            ):
                 assert written.encode() not in everything, f"{name}: {written}"
     assert b"wJalr/XUtn" not in everything, "the beginning of it"

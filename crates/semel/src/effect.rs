@@ -252,6 +252,7 @@ impl<'a> Effect<'a> {
                 approval: undo.approval,
                 undoes: None,
                 derived: None,
+                shape: None,
                 guard: None,
             };
             Ok(Undo { call: Box::new(call), doer, receipt_as: "receipt".to_owned() })
@@ -325,6 +326,7 @@ impl<'a> Effect<'a> {
             approval: self.approval,
             undoes: None,
             derived: None,
+            shape: None,
             guard: None,
         };
         let Some(Place { port, id, is_named, on_doubt }) = self.place else {

@@ -139,6 +139,7 @@ impl<'a> Transaction<'a> {
             approval: None,
             undoes: None,
             derived: None,
+            shape: None,
         };
         Ok((self.semel, ask))
     }

@@ -12,6 +12,7 @@ use crate::limits;
 use crate::record::{
     Attempt, By, Contract, Doubt, Effect, End, Kind, Named, Outcome, Plan, Terms, Undo,
 };
+use crate::shape;
 use crate::time::{Moment, Steady, Wall};
 
 /// The wish to perform an effect.
@@ -37,6 +38,9 @@ pub struct Begin {
     pub undoes: Option<Named>,
     /// How the author says that the key is made. Only the first `begin` of a generation is asked.
     pub derived: Option<String>,
+    /// The shape of the result, as JSON Schema, where the caller knows it. Only the first `begin` of
+    /// a generation is asked.
+    pub shape: Option<Json>,
 }
 
 /// What a rule must know beyond the effect itself.
@@ -367,6 +371,7 @@ pub(super) fn plan(effect: &Effect, ask: &Begin) -> Result<Plan, Refusal> {
             terms,
             // For people only: one that is a document is no reason to refuse the effect.
             derived: ask.derived.clone().filter(|text| text.len() <= limits::REASON_BYTES_MAX),
+            shape: shape::kept(ask.shape.as_ref()),
         });
     };
     let Terms { contract, lease_ms, deadline_ms, settle_ms, window_ms, .. } = plan.terms;

@@ -7,6 +7,7 @@ use crate::limits;
 use crate::record::{
     Approval, Attempt, By, Contract, Decision, Doubt, Effect, End, Kind, Outcome, Verdict,
 };
+use crate::shape;
 use crate::time::{Moment, Wall};
 
 /// Who decides, why, and upon which version.
@@ -41,6 +42,7 @@ pub fn resolve(
         Resolution::Retry => Verdict::Retry,
     };
     let mut next = decided(effect, person, verdict, now)?;
+    check_receipt(effect, resolution)?;
     match effect.state(now) {
         State::InDoubt | State::Planned => {}
         State::Pending => {
@@ -79,6 +81,16 @@ pub fn resolve(
         next.open_budget()?;
     }
     Ok(next.sealed(now))
+}
+
+/// What a person gives as a receipt must be what the code that asked for the effect can read.
+fn check_receipt(effect: &Effect, resolution: &Resolution) -> Result<(), Refusal> {
+    let shape = effect.plan.as_ref().and_then(|plan| plan.shape.as_ref());
+    let (Some(shape), Resolution::Done(receipt)) = (shape, resolution) else { return Ok(()) };
+    match shape::misfit(shape, receipt) {
+        Some(why) => Err(Refusal::ReceiptInvalid { why, shape: shape.clone() }),
+        None => Ok(()),
+    }
 }
 
 /// Opens the next generation, the only way to do an intent again. Returns the old one with the

@@ -130,6 +130,11 @@ pub enum Refusal {
     AlreadySent,
     NotSettled(State),
     ReasonMissing,
+    /// A person's receipt does not fit the result of the effect.
+    ReceiptInvalid {
+        why: String,
+        shape: Json,
+    },
     NotFound,
     /// A person has to approve it first.
     Held {
@@ -209,6 +214,7 @@ impl Refusal {
             Refusal::AlreadySent => Code::AlreadySent,
             Refusal::NotSettled(_) => Code::NotSettled,
             Refusal::ReasonMissing => Code::InputInvalid,
+            Refusal::ReceiptInvalid { .. } => Code::ReceiptInvalid,
             Refusal::NotFound => Code::NotFound,
             Refusal::Held { .. } => Code::Held,
             Refusal::Judged(judgement) => match judgement.answer {
@@ -250,6 +256,7 @@ impl Refusal {
             | Refusal::AlreadySent
             | Refusal::NotSettled(_)
             | Refusal::ReasonMissing
+            | Refusal::ReceiptInvalid { .. }
             | Refusal::NotFound
             | Refusal::Judged(_)
             | Refusal::NotHeld(_)
@@ -301,6 +308,13 @@ impl std::fmt::Display for Refusal {
             Refusal::AlreadySent => f.write_str("an attempt was already made"),
             Refusal::NotSettled(state) => write!(f, "the effect is {state}"),
             Refusal::ReasonMissing => f.write_str("a decision needs an actor and a reason"),
+            Refusal::ReceiptInvalid { why, shape } => {
+                let shown = limits::SHAPE_SHOWN_BYTES_MAX;
+                let text = shape.text();
+                let end = text.floor_char_boundary(shown.min(text.len()));
+                let cut = if end < text.len() { "…" } else { "" };
+                write!(f, "the receipt does not fit: {why}; what fits: {}{cut}", &text[..end])
+            }
             Refusal::NotFound => f.write_str("there is no such effect"),
             Refusal::Held { .. } => f.write_str("it waits for a person's approval"),
             Refusal::Judged(judgement) => f.write_str(&judgement.text()),

@@ -167,6 +167,7 @@ impl Desk {
             approval: None,
             undoes: None,
             derived: None,
+            shape: None,
         };
         for option in options {
             match option.split_once('=') {

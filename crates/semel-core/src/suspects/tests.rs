@@ -10,6 +10,7 @@ const ID: [&str; 2] =
 fn effect(action: &str, key: &[&str], input: &str, rule: &Rule) -> Effect {
     let plan = Plan {
         derived: None,
+        shape: None,
         input: Json::from_text(input).expect("JSON"),
         fingerprint: Fingerprint::of(input.as_bytes(), rule),
         downstream_key: "d".into(),

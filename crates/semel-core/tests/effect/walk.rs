@@ -221,6 +221,7 @@ impl Walk {
             approval,
             undoes: None,
             derived: None,
+            shape: None,
         }
     }
 

@@ -159,6 +159,7 @@ pub(crate) fn call(key: &str, contract: Contract) -> Call {
         approval: None,
         undoes: None,
         derived: None,
+        shape: None,
         guard: None,
     }
 }
@@ -185,6 +186,7 @@ pub(crate) fn ask(key: &str, contract: Contract) -> Begin {
         approval: None,
         undoes: None,
         derived: None,
+        shape: None,
     }
 }
 

@@ -260,6 +260,7 @@ impl Kit {
             approval: (sending == Sending::Asked).then(|| question(key)),
             undoes: None,
             derived: None,
+            shape: None,
             guard: None,
         };
         let doer = self.doer(contract, sending);

@@ -148,6 +148,7 @@ impl World {
             approval: None,
             undoes: None,
             derived: None,
+            shape: None,
             guard: None,
         };
         let (engine, process) = (engine.clone(), process.clone());

@@ -113,6 +113,18 @@ class Codec:
             detail = f"the stored value does not fit {self.name}: {_why(error)}"
             raise SemelError(detail, code="receipt_mismatch") from error
 
+    def schema(self) -> str | None:
+        """What fits the annotation, as JSON Schema; nothing where there is none to write."""
+        if self.annotation is Any:
+            return None
+        try:
+            found = self._adapter.json_schema()
+        except Exception:  # a type of the user's may have no schema, or code of its own for it
+            return None
+        if self._is_listed:
+            found = {**found.pop("items"), "$defs": found.get("$defs", {})}
+        return json.dumps(found)
+
     @property
     def name(self) -> str:
         """The annotation, for people."""

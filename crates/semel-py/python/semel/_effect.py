@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, ParamSpec, TypeVar
 
@@ -160,7 +161,16 @@ class Effect(Declared[P, R_co]):
         """One call, for the engine."""
         send, look = self.send_work(app, step), self.look_work(app, step)
         key, downstream_key, input, ask = bound
+        _ = self._says_shape
         return Wish(self.declaration, key, downstream_key, input, send, look, ask)
+
+    @functools.cached_property
+    def _says_shape(self) -> bool:
+        """Says, at the first call, which receipts fit: what a person gives is held against it."""
+        schema = self.shape.result.schema()
+        if schema is not None:
+            self.declaration.returns(schema)
+        return schema is not None
 
     def send_work(self, app: Any, step: Any = None) -> SendWork:
         """The call, for the engine."""

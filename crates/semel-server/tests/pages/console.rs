@@ -7,6 +7,7 @@ use semel::{Context, Error, Semel};
 use semel_core::access::Role;
 use semel_core::effect::approve::Ask;
 use semel_core::effect::{Report, Settle};
+use semel_core::json::Json;
 use semel_core::key::{Address, Namespace};
 use semel_core::repeats::{Door, Subject};
 use semel_core::wire_ask::BeginAsk;
@@ -17,9 +18,14 @@ use crate::stage::{Stage, check_markup, seen};
 
 /// An effect of which nobody knows whether it happened.
 async fn doubted(stage: &Stage, key: &str) -> Address {
+    doubted_returning(stage, key, None).await
+}
+
+async fn doubted_returning(stage: &Stage, key: &str, shape: Option<&str>) -> Address {
     let begin = json!({ "action": "mail", "key": key, "input": { "n": 1 } });
     let begin: BeginAsk = serde_json::from_value(begin).unwrap();
-    let begin = begin.begin(&Namespace::default(), "w").unwrap();
+    let mut begin = begin.begin(&Namespace::default(), "w").unwrap();
+    begin.shape = shape.map(|shape| Json::from_text(shape).unwrap());
     let address = begin.address.clone();
     let Ok(Answer::Attempt(armed)) = stage.engine.begin(begin, 0).await else { panic!("no go") };
     let report = Report::Unknown { reason: "cut".to_owned(), key_not_used: false };
@@ -152,6 +158,36 @@ async fn sec_6_the_console_decides_for_roles_that_may_and_only_by_its_own_forms(
 }
 
 #[tokio::test]
+async fn req_o8_the_console_takes_no_receipt_that_does_not_fit_and_keeps_what_was_typed() {
+    let stage = Stage::new().await;
+    let shape = r#"{"type":"object","properties":{"id":{"type":"string"}},"required":["id"]}"#;
+    let doubt = doubted_returning(&stage, "m-1", Some(shape)).await;
+    let doubt_id = stage.view(&doubt).await.id;
+    let resolve = format!("/console/effects/{doubt_id}/resolve");
+    let version = stage.view(&doubt).await.version.to_string();
+    let root = stage.sign_in(&stage.token("root", Role::Admin).await).await;
+    let page = stage.get_as(&root, &format!("/console/effects/{doubt_id}")).await.expect(200);
+    page.says(&["What fits"]);
+    let value = stage.get_as(&root, "/console").await.form_value("/console/logout");
+    let way = |receipt| {
+        [
+            ("form_value", value.as_str()),
+            ("decision", "done"),
+            ("receipt", receipt),
+            ("reason", "seen in the outbox"),
+            ("version", version.as_str()),
+        ]
+    };
+    let empty = stage.post_as(&root, &resolve, &way("")).await.expect(409);
+    empty.says(&["it is null, not object", "seen in the outbox"]);
+    let other = stage.post_as(&root, &resolve, &way("{\"no\": 7}")).await.expect(409);
+    other.says(&["it has no `id`", "{&quot;no&quot;: 7}"]);
+    assert_eq!(stage.view(&doubt).await.state, "in_doubt");
+    stage.post_as(&root, &resolve, &way("{\"id\": \"m-7\"}")).await.expect(303);
+    assert_eq!(stage.view(&doubt).await.state, "done");
+}
+
+#[tokio::test]
 async fn a_doubt_is_settled_in_the_console_on_the_version_that_was_seen() {
     let stage = Stage::new().await;
     let doubt = doubted(&stage, "m-1").await;
@@ -176,6 +212,7 @@ async fn a_doubt_is_settled_in_the_console_on_the_version_that_was_seen() {
         (way("done", "{", "r"), "not JSON"),
         (way("failed", "{}", "r"), "only"),
         (way("done", "", ""), "Nothing was decided"),
+        (way("done", "", "r"), "type null"),
         (way("retry", "", "r"), "Nothing was decided"),
     ] {
         stage.post_as(&root, &resolve, &fields).await.expect(409).says(&[says]);

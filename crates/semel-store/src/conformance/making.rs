@@ -35,6 +35,7 @@ pub fn begin(address: &Address, attempt_id: &str) -> Begin {
         approval: None,
         undoes: None,
         derived: None,
+        shape: None,
     }
 }
 

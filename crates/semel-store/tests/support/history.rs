@@ -142,6 +142,7 @@ impl History {
             approval: self.chance.one_in(8).then(|| self.ask()),
             undoes: None,
             derived: None,
+            shape: None,
         };
         let operation = if stored.is_none() { "begin: first" } else { "begin: next attempt" };
         match effect::begin(stored, &ask, ground).ok()? {

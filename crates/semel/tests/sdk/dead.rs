@@ -37,6 +37,7 @@ async fn do_and_die(semel: Semel, contract: Contract, deed: impl FnOnce()) -> u6
         approval: None,
         undoes: None,
         derived: None,
+        shape: None,
     };
     let Ok(Answer::Attempt(armed)) = semel.engine().begin(ask, 0).await else {
         panic!("an attempt")

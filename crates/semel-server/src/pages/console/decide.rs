@@ -11,7 +11,7 @@ use semel_core::wire_ask::person;
 
 use super::super::approve::answer_of;
 use super::super::form::Form;
-use super::effect::shown;
+use super::effect::{Told, shown};
 use super::{Visitor, console, redirect};
 use crate::api::{check_newest, find_effect};
 use crate::openapi::Operation;
@@ -62,7 +62,7 @@ async fn judge(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
             let text = "it was answered before, and the first answer stands";
             again(&call, &visitor, decided.effect, text).await
         }
-        Err(error) => refused(&call, &visitor, effect, error).await,
+        Err(error) => refused(&call, &visitor, effect, error, Told::default()).await,
     }
 }
 
@@ -70,17 +70,26 @@ async fn resolve(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
     let form = Form::of(&call, &visitor.form_value)?;
     let effect = found(&call, &visitor).await?;
     let receipt = form.get("receipt").trim();
+    let told = Told { text: None, receipt, reason: form.get("reason") };
+    let has_shape = effect.plan.as_ref().is_some_and(|plan| plan.shape.is_some());
     let resolution = match (form.get("decision"), receipt.is_empty()) {
+        // Nobody says by silence what every repeat will get; the rule judges where it can.
+        ("done", true) if !has_shape => {
+            let text = "give the receipt, or type null if the effect returned nothing";
+            return again_with(&call, &visitor, effect, text, told).await;
+        }
         ("done", true) => Resolution::Done(Json::null()),
         ("done", false) => match Json::from_text(receipt) {
             Ok(receipt) => Resolution::Done(receipt),
-            Err(_) => return again(&call, &visitor, effect, "the receipt is not JSON").await,
+            Err(_) => {
+                return again_with(&call, &visitor, effect, "the receipt is not JSON", told).await;
+            }
         },
         ("failed", true) => Resolution::Failed,
         ("retry", true) => Resolution::Retry,
         ("failed" | "retry", false) => {
             let text = "a receipt goes with \"it happened\" only";
-            return again(&call, &visitor, effect, text).await;
+            return again_with(&call, &visitor, effect, text, told).await;
         }
         _ => return again(&call, &visitor, effect, "choose what you found").await,
     };
@@ -91,7 +100,7 @@ async fn resolve(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
     check_newest(&call.app.engine, &effect).await?;
     match call.app.engine.resolve(&effect.address, &person, &resolution).await {
         Ok(_) => Ok(redirect(&format!("/console/effects/{}", call.param("id")))),
-        Err(error) => refused(&call, &visitor, effect, error).await,
+        Err(error) => refused(&call, &visitor, effect, error, told).await,
     }
 }
 
@@ -105,7 +114,7 @@ async fn grant(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
     check_newest(&call.app.engine, &effect).await?;
     match call.app.engine.grant(&effect.address, &person).await {
         Ok(_) => Ok(redirect(&format!("/console/effects/{}", call.param("id")))),
-        Err(error) => refused(&call, &visitor, effect, error).await,
+        Err(error) => refused(&call, &visitor, effect, error, Told::default()).await,
     }
 }
 
@@ -120,15 +129,17 @@ async fn refused(
     visitor: &Visitor,
     effect: Effect,
     error: semel_engine::Error,
+    told: Told<'_>,
 ) -> Result<Reply, Problem> {
     let problem = Problem::from(error);
     match problem.code {
         Code::InputInvalid
+        | Code::ReceiptInvalid
         | Code::VersionChanged
         | Code::TooEarly
         | Code::AlreadySettled
         | Code::NotExhausted
-        | Code::AttemptsExhausted => again(call, visitor, effect, &problem.detail).await,
+        | Code::AttemptsExhausted => again_with(call, visitor, effect, &problem.detail, told).await,
         _ => Err(problem),
     }
 }
@@ -139,8 +150,20 @@ async fn again(
     effect: Effect,
     why: &str,
 ) -> Result<Reply, Problem> {
+    again_with(call, visitor, effect, why, Told::default()).await
+}
+
+/// The same, with what was typed.
+async fn again_with(
+    call: &Call,
+    visitor: &Visitor,
+    effect: Effect,
+    why: &str,
+    told: Told<'_>,
+) -> Result<Reply, Problem> {
     let text = format!("Nothing was decided: {why}.");
-    let mut reply = shown(call, visitor, effect, Some(&text)).await?;
+    let told = Told { text: Some(&text), ..told };
+    let mut reply = shown(call, visitor, effect, told).await?;
     reply.status = axum::http::StatusCode::CONFLICT;
     Ok(reply)
 }

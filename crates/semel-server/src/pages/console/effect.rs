@@ -23,15 +23,23 @@ pub(super) fn routes() -> Vec<Route> {
 
 async fn show(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
     let effect = find_effect(&call.app, &visitor.who.namespace, call.param("id")).await?;
-    shown(&call, &visitor, effect, None).await
+    shown(&call, &visitor, effect, Told::default()).await
 }
 
 /// The page, with what became of a form where one was sent.
+/// Why nothing was decided, and what the person had typed.
+#[derive(Default)]
+pub(super) struct Told<'a> {
+    pub(super) text: Option<&'a str>,
+    pub(super) receipt: &'a str,
+    pub(super) reason: &'a str,
+}
+
 pub(super) async fn shown(
     call: &Call,
     visitor: &Visitor,
     effect: Effect,
-    told: Option<&str>,
+    told: Told<'_>,
 ) -> Result<Reply, Problem> {
     let engine = &call.app.engine;
     let now = engine.store().ground().now;
@@ -47,12 +55,12 @@ pub(super) async fn shown(
             @if is_held { " " (badge("held")) }
             @if view.exhausted { " " (badge("exhausted")) }
             @for alarm in &view.alarms { " " (badge(alarm.kind)) } }
-        @if let Some(told) = told { p.told role="status" { (told) } }
+        @if let Some(text) = told.text { p.told role="status" { (visible(text)) } }
         @if let Some(judgement) = &judgement { (answered(judgement)) }
         (facts(&effect, &view))
         @if is_held { (question(visitor, &view, only)) }
         @if view.exhausted { (budget(visitor, &view)) }
-        @if view.state == "in_doubt" { (doubt(visitor, &view)) }
+        @if view.state == "in_doubt" { (doubt(visitor, &view, &effect, &told)) }
         (outcome(&view))
         (attempts(&view))
         (why_not_again(&view, repeats.as_ref()))
@@ -81,7 +89,8 @@ fn question(visitor: &Visitor, view: &EffectView, only: bool) -> Markup {
     }
 }
 
-fn doubt(visitor: &Visitor, view: &EffectView) -> Markup {
+fn doubt(visitor: &Visitor, view: &EffectView, effect: &Effect, told: &Told<'_>) -> Markup {
+    let shape = effect.plan.as_ref().and_then(|plan| plan.shape.as_ref());
     let ways = [
         ("done", "It happened", "repeats get the receipt below"),
         ("failed", "It did not, and never will", "final"),
@@ -104,9 +113,13 @@ fn doubt(visitor: &Visitor, view: &EffectView) -> Markup {
                     }
                 }
                 label { "Receipt as JSON, where it happened"
-                    textarea name="receipt" rows="2" placeholder="{\"id\": \"…\"}" {} }
+                    textarea name="receipt" rows="2" placeholder="{\"id\": \"…\"}" {
+                        (told.receipt) } }
+                @if let Some(shape) = shape {
+                    details { summary { "What fits" } pre { (visible(&pretty(shape.text()))) } }
+                } @else { p.quiet { "If it returned nothing, type " code { "null" } "." } }
                 label { "How do you know?"
-                    textarea name="reason" rows="2" maxlength="2000" required {} }
+                    textarea name="reason" rows="2" maxlength="2000" required { (told.reason) } }
                 button type="submit" { "Settle" }
             }
         } @else { p.empty { "It waits for a person with the role operator." } }
