@@ -441,6 +441,7 @@ impl Engine {
                 work.as_mut().poll(context)
             });
             let permit_ms = now.until(permit.valid_until);
+            let may_be_late = is_away && clearance.is_waiting();
             // The call goes on while the lease is renewed: a slow store must not hold it up.
             let renewed = tokio::select! {
                 biased;
@@ -448,7 +449,7 @@ impl Engine {
                 () = self.store().clock().sleep_ms(deadline_ms), if abort == Abort::Possible => {
                     return (effect, Err(Cut::Deadline));
                 }
-                () = self.store().clock().sleep_ms(permit_ms), if is_away && clearance.is_waiting() => {
+                () = self.store().clock().sleep_ms(permit_ms), if may_be_late => {
                     // Whoever was to run it has not come to it in time, and must not any more.
                     if clearance.withdraw() {
                         return (effect, Err(Cut::NeverSent));
