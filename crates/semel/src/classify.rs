@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::ErrorKind;
 
-use crate::Failure;
+use crate::{Failure, evidence};
 
 /// Classifies any error. A refused connection proves that nothing was sent; whatever is not known
 /// to be a proof counts as unknown.
@@ -11,20 +11,33 @@ use crate::Failure;
 /// Use a client that follows no redirects (`reqwest::redirect::Policy::none()`): one that cannot
 /// connect to where it was redirected reports a refused connection, though the first server may
 /// have acted.
+///
+/// Inside of an effect it is a proof only if no earlier answer of this attempt was given to
+/// [`response`] or [`status`]: after a write that went out, a refused connection proves nothing.
 pub fn error(error: &(dyn Error + 'static)) -> Failure {
     let reason = with_causes(error);
     #[cfg(feature = "reqwest")]
     if let Some(error) = error.downcast_ref::<reqwest::Error>() {
         return reqwest_error(error, reason);
     }
-    if refused_to_connect(error) { Failure::not_applied(reason) } else { Failure::unknown(reason) }
+    let is_refused = refused_to_connect(error);
+    evidence::of_error(if is_refused {
+        Failure::not_applied(reason)
+    } else {
+        Failure::unknown(reason)
+    })
 }
 
 /// Classifies an HTTP status that is not a success; `None` for 2xx.
 ///
 /// Validation errors are refusals; missing credentials prove that nothing happened and can be
-/// mended; a timeout, a conflict, a rate limit or any 5xx may come after the effect.
+/// mended; a timeout, a conflict, a rate limit or any 5xx may come after the effect. Inside of an
+/// effect only the first answer of the attempt is a proof.
 pub fn status(status: u16) -> Option<Failure> {
+    evidence::of_answer(of_status(status))
+}
+
+fn of_status(status: u16) -> Option<Failure> {
     let reason = format!("HTTP status {status}");
     match status {
         200..=299 => None,
@@ -50,10 +63,11 @@ fn reqwest_error(error: &reqwest::Error, reason: String) -> Failure {
         return failure;
     }
     // A connect error says that no connection was made, a builder error that none was tried.
-    if error.is_connect() || error.is_builder() {
-        return Failure::not_applied(reason);
-    }
-    Failure::unknown(reason)
+    evidence::of_error(if error.is_connect() || error.is_builder() {
+        Failure::not_applied(reason)
+    } else {
+        Failure::unknown(reason)
+    })
 }
 
 /// Only an error that says so about the connect itself: a reset may come after the request.

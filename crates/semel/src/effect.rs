@@ -25,7 +25,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::context::typed;
-use crate::{Approval, Code, Failure, Semel, millis};
+use crate::{Approval, Code, Failure, Semel, evidence, millis};
 
 type LookFn = Box<dyn Fn(Intent) -> futures::BoxFuture<Looked> + Send + Sync>;
 
@@ -223,7 +223,7 @@ impl<'a> Effect<'a> {
             Box::pin(async move {
                 match intent.input_as::<Taken<R>>() {
                     Ok(Taken { receipt: given }) => {
-                        let sent = send(intent, given).await;
+                        let sent = evidence::attempt(send(intent, given)).await;
                         sent.map_or_else(Failure::into_sent, |value| receipt(&value))
                     }
                     Err(error) => Sent::Refused(error.detail().to_owned()),
@@ -362,6 +362,7 @@ where
 {
     Box::new(move |intent| {
         let sent = send(intent);
+        let sent = evidence::attempt(sent);
         Box::pin(async move { sent.await.map_or_else(Failure::into_sent, |value| receipt(&value)) })
     })
 }

@@ -43,6 +43,11 @@ impl Failure {
         Failure { kind: Kind::Unknown, reason: reason.to_string() }
     }
 
+    /// The same error after a request of the attempt went out: no proof any more.
+    pub(crate) fn doubted(self) -> Failure {
+        Failure::unknown(format!("{}; an earlier request of this attempt went out", self.reason))
+    }
+
     /// Whether this is a proof that nothing happened.
     pub fn is_proof(&self) -> bool {
         self.kind != Kind::Unknown

@@ -58,6 +58,7 @@ mod approval;
 pub mod classify;
 mod context;
 mod effect;
+mod evidence;
 mod failure;
 mod handler;
 #[cfg(feature = "notify")]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::{LookFn, SendFn, receipt};
-use crate::{Code, Error, Failure};
+use crate::{Code, Error, Failure, evidence};
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -52,7 +52,8 @@ where
             let job: Job = Box::new(move || {
                 // The last look at the clock before the call, in the thread that makes it.
                 if intent.clearance().begin() {
-                    let _ = ended.send(send(intent));
+                    let sent = evidence::attempt_blocking(|| send(intent));
+                    let _ = ended.send(sent);
                 }
             });
             // Nobody takes it only if the runtime is gone; then nothing was begun.

@@ -126,6 +126,42 @@ async fn a_refused_connection_is_not_applied() {
     assert_eq!((answer, state), (Err(Code::NotApplied), State::Planned));
 }
 
+/// Posts, and then asks somebody else.
+async fn charge_then_ask(
+    semel: &Semel,
+    key: &str,
+    url: String,
+    other: String,
+) -> Result<String, Code> {
+    let effect = semel.effect("charge").key(key).retry(Retry::NONE).call(move |_intent| {
+        let (url, other) = (url.clone(), other.clone());
+        async move {
+            let client = reqwest::Client::new();
+            let request = client.post(url).body("{}".to_owned());
+            classify::response(request.send().await?)?;
+            let answer =
+                classify::response(client.post(other).body("{}".to_owned()).send().await?)?;
+            Ok(answer.text().await?)
+        }
+    });
+    effect.await.map_err(|error| error.code())
+}
+
+#[tokio::test]
+async fn req_o8_a_refusal_after_an_answered_request_is_unknown() {
+    let ledger = Ledger::new();
+    let semel = ledger.open().await;
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let live = Server::start(vec![Then::Answer(200)]);
+    let asked = charge_then_ask(&semel, "k", live.url(), format!("http://{nobody}/")).await;
+    assert_eq!(asked, Err(Code::InDoubt), "a refused connection");
+    let live = Server::start(vec![Then::Answer(200), Then::Answer(404)]);
+    let asked = charge_then_ask(&semel, "l", live.url(), live.url()).await;
+    assert_eq!(asked, Err(Code::InDoubt), "a status");
+    let asked = charge_then_ask(&semel, "m", format!("http://{nobody}/"), live.url()).await;
+    assert_eq!(asked, Err(Code::NotApplied), "nothing went out before");
+}
+
 #[tokio::test]
 async fn whatever_is_cut_after_bytes_went_out_is_unknown() {
     let ledger = Ledger::new();
