@@ -135,3 +135,29 @@ async def books(ctx: WorkflowContext, x: int) -> int:
 """
 )
 """Its rows are in the ledger's own file."""
+
+# An effect that reads from the destination after its write.
+READS_AFTER = """
+import os
+import httpx
+from semel import NotApplied, WorkflowContext, effect, workflow
+
+CRM = os.environ["CRM_URL"]
+
+
+def believes(error):
+    is_refusal = isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 403
+    return NotApplied("refused") if is_refusal and os.environ.get("BELIEVES") else None
+
+
+@effect("ticket", key="{x}", classify=believes)
+def make(x: int) -> dict:
+    ticket = httpx.post(f"{CRM}/tickets", json={"x": x}).raise_for_status().json()
+    httpx.get(f"{CRM}/tickets?x={x}").raise_for_status()
+    return ticket
+
+
+@workflow
+async def ticket(ctx: WorkflowContext, x: int) -> dict:
+    return await ctx.step(make, x)
+"""

@@ -10,7 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
-from check_apps import APPROVED, BAD, BOOKS, COUNTER, GOOD, OPENS
+from check_apps import APPROVED, BAD, BOOKS, COUNTER, GOOD, OPENS, READS_AFTER
 from check_desk import FAILED, NOT_FOUND, OK, USAGE, Desk
 from semel.check import check_workflow
 from semel.check._seen import one_result
@@ -68,6 +68,17 @@ def test_an_unprotected_send_fails_with_the_command_that_shows_it(desk: Desk) ->
     )
     assert again.returncode == FAILED
     assert b"1 twice" in again.stdout
+
+
+def test_req_o8_a_refusal_after_an_earlier_call_went_through_is_tried(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = "refuse_after send 2: CRM_URL GET /tickets"
+    words = ("app.py:ticket", "--double", "CRM_URL=lookup", "--only", case)
+    assert outcomes(desk.report(READS_AFTER, *words)) == {case: "in_doubt"}
+    # Whoever takes the refusal for a proof sends the write again.
+    monkeypatch.setenv("BELIEVES", "1")
+    assert outcomes(desk.report(READS_AFTER, *words)) == {case: "twice"}
 
 
 def test_repeated_answers_change_nothing(desk: Desk) -> None:

@@ -58,11 +58,12 @@ impl Destinations {
                 let kind = match fault {
                     Fault::CutBefore => Kind::CutBefore,
                     Fault::CutAfter => Kind::CutAfter,
-                    Fault::ErrorBefore => Kind::ErrorBefore,
+                    Fault::ErrorBefore | Fault::RefuseAfter => Kind::ErrorBefore,
                     Fault::ErrorAfter => Kind::ErrorAfter,
                     _ => Kind::Hang,
                 };
-                let fault = double::Fault::at(kind, number as u64);
+                let status = (fault == Fault::RefuseAfter).then_some(403);
+                let fault = double::Fault { status, ..double::Fault::at(kind, number as u64) };
                 let hangs = kind == Kind::Hang;
                 self.hangs.store(hangs, Ordering::SeqCst);
                 return double.arm(if hangs { fault.when(When::After) } else { fault });

@@ -20,8 +20,14 @@ pub struct Plan {
     pub left_out: usize,
 }
 
-const AT_DESTINATION: [Fault; 5] =
-    [Fault::CutAfter, Fault::ErrorAfter, Fault::Timeout, Fault::CutBefore, Fault::ErrorBefore];
+const AT_DESTINATION: [Fault; 6] = [
+    Fault::CutAfter,
+    Fault::ErrorAfter,
+    Fault::Timeout,
+    Fault::CutBefore,
+    Fault::ErrorBefore,
+    Fault::RefuseAfter,
+];
 
 /// All cases that the undisturbed run suggests. Kinds of faults take turns, and each kind jumps
 /// over the run, so that a small budget meets every kind and no stretch of the run alone.
@@ -38,7 +44,8 @@ pub fn plan(baseline: &Baseline, budget: Budget) -> Plan {
                 at_waits(Fault::RepeatSignal, &baseline.signals),
                 at_waits(Fault::RepeatCallback, &baseline.callbacks),
             ]),
-            _ => turns.push(at_points(Fault::NewRelease, &points)),
+            4 => turns.push(at_points(Fault::NewRelease, &points)),
+            _ => {}
         }
     }
     let mut cases = take_turns(turns);
@@ -100,6 +107,7 @@ impl Fault {
             Fault::Timeout => "timeout",
             Fault::ErrorBefore => "error_before",
             Fault::ErrorAfter => "error_after",
+            Fault::RefuseAfter => "refuse_after",
             Fault::RepeatTrigger => "repeat_trigger",
             Fault::RepeatApproval => "repeat_approval",
             Fault::RepeatCallback => "repeat_callback",
@@ -131,7 +139,9 @@ fn is_telling(point: &str) -> bool {
 }
 
 fn at_sends(fault: Fault, baseline: &Baseline) -> Vec<Case> {
-    let order = spread(baseline.requests.len()).into_iter();
+    // A refusal comes after an earlier call, so never at the first.
+    let is_late = |at: &usize| *at > 0 || fault != Fault::RefuseAfter;
+    let order = spread(baseline.requests.len()).into_iter().filter(is_late);
     let case = |at: usize| {
         let number = u32::try_from(at + 1).unwrap_or(u32::MAX);
         let route = baseline.requests[at].route.clone();

@@ -21,6 +21,9 @@ pub enum Fault {
     ErrorBefore,
     /// The destination does it, and answers with an error.
     ErrorAfter,
+    /// The destination refuses with 403 and has done nothing, after an earlier call went through:
+    /// a refusal says nothing about what the same attempt wrote before.
+    RefuseAfter,
     /// The run is started a second time under its key, once it has ended.
     RepeatTrigger,
     /// An approval is given twice.

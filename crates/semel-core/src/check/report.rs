@@ -182,7 +182,14 @@ fn blocks(rows: &[(String, Cells)]) -> String {
     let mut text = String::new();
     let kinds: [&[Fault]; 3] = [
         &[Fault::Kill, Fault::PauseBeyondLease, Fault::NewRelease],
-        &[Fault::CutBefore, Fault::CutAfter, Fault::Timeout, Fault::ErrorBefore, Fault::ErrorAfter],
+        &[
+            Fault::CutBefore,
+            Fault::CutAfter,
+            Fault::Timeout,
+            Fault::ErrorBefore,
+            Fault::ErrorAfter,
+            Fault::RefuseAfter,
+        ],
         &[
             Fault::RepeatTrigger,
             Fault::Duplicates,

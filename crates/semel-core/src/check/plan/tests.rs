@@ -20,22 +20,26 @@ fn every_point_is_killed_paused_and_restarted_and_every_send_meets_every_fault()
             assert!(names.contains(&format!("{fault} {point}")), "{fault} {point}");
         }
     }
-    for fault in ["cut_before", "cut_after", "timeout", "error_before", "error_after"] {
+    for fault in
+        ["cut_before", "cut_after", "timeout", "error_before", "error_after", "refuse_after"]
+    {
         assert!(names.contains(&format!("{fault} send 2: {CRM}")), "{fault}");
     }
+    let refused_first = names.iter().any(|name| name.starts_with("refuse_after send 1"));
+    assert!(!refused_first, "nothing went through before the first send");
     for name in ["repeat_trigger", "duplicates", "repeat_approval mail/42", "repeat_signal word"] {
         assert!(names.contains(name), "{name}");
     }
     assert!(names.contains("repeat_callback agent"));
-    assert_eq!(names.len(), 18 * 3 + 2 * 5 + 5, "no case comes twice, and none is unasked for");
+    assert_eq!(names.len(), 18 * 3 + 2 * 5 + 1 + 5, "no case comes twice, and none is unasked for");
 }
 
 #[test]
 fn a_small_budget_meets_every_kind_of_fault_and_says_what_it_left_out() {
-    let few = plan(&baseline(), Budget { cases_max: Some(13), pairs: false });
-    assert_eq!((few.cases.len(), few.left_out), (13, all().cases.len() - 13));
+    let few = plan(&baseline(), Budget { cases_max: Some(14), pairs: false });
+    assert_eq!((few.cases.len(), few.left_out), (14, all().cases.len() - 14));
     let faults: BTreeSet<Fault> = few.cases.iter().map(|case| case.fault).collect();
-    assert_eq!(faults.len(), 13, "{few:?}");
+    assert_eq!(faults.len(), 14, "{few:?}");
     assert_eq!(few.cases[0].name(), "kill before crm-ticket done");
     let none = plan(&baseline(), Budget { cases_max: Some(0), pairs: false });
     assert_eq!((none.cases.len(), none.left_out), (0, all().cases.len()));

@@ -138,11 +138,11 @@ def patience(stage: Stage) -> float:
     return max(BLOCKED_SECONDS, BLOCKED_TIMES * stage.setting.undisturbed_seconds)
 
 
-def _at_destination(kind: str) -> Callable[[Stage, Case], Played]:
+def _at_destination(kind: str, **options: int) -> Callable[[Stage, Case], Played]:
     def fail(stage: Stage, case: Case) -> Played:
         assert case.send is not None
         name, number = case.send
-        stage.doubles[name].arm({"fault": kind, "request": number})
+        stage.doubles[name].arm({"fault": kind, "request": number, **options})
         said = told_by(stage.live())
         return Played(any(one.fault for one in stage.doubles[name].requests()), said)
 
@@ -191,6 +191,7 @@ _PLAYS: dict[str, Callable[[Stage, Case], Played]] = {
     "cut_after": _at_destination("cut_after"),
     "error_before": _at_destination("error_before"),
     "error_after": _at_destination("error_after"),
+    "refuse_after": _at_destination("error_before", status=403),
     "timeout": _hang,
     "repeat_trigger": _repeat_trigger,
     "repeat_approval": _repeat_wait,
