@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import requests
 from aws_lambda_powertools.utilities.idempotency import IdempotencyConfig, idempotent_function
 from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyAlreadyInProgressError,
@@ -18,6 +19,7 @@ from conftest import World, until
 from semel import NotApplied
 from semel.powertools import SemelPersistenceLayer
 from server_kit import Tenant, tenant
+from stand_ins import Provider, refusing_url
 from webhook_kit import Server
 
 # There is no Lambda around these functions that would say how much time is left.
@@ -112,6 +114,24 @@ def test_a_failure_with_proof_lets_the_next_call_run(shop: Tenant, world: World)
         "not_applied",
         "applied",
     ]
+
+
+def test_req_o8_a_refusal_after_the_write_is_a_doubt(shop: Tenant) -> None:
+    def post_then_ask(order: Order) -> None:
+        requests.post(live.url)
+        requests.get(refusing_url())
+
+    with Provider() as live:
+        charge = charging(shop, post_then_ask)
+        with pytest.raises(requests.ConnectionError):
+            charge(order={"id": "42"})
+        with pytest.raises(IdempotencyPersistenceLayerError, match="in_doubt"):
+            charge(order={"id": "42"})
+        assert len(live.seen) == 1
+    with pytest.raises(requests.ConnectionError):
+        charging(shop, lambda _: requests.post(refusing_url()))(order={"id": "43"})
+    attempts = shop.ask("GET", "/v1/effects?action=charge").json()["items"]
+    assert {one["attempts"][-1]["outcome"] for one in attempts} == {"unknown", "not_applied"}
 
 
 def test_a_failure_without_proof_is_a_doubt_unless_it_may_be_repeated(
