@@ -8,7 +8,10 @@ use std::sync::{Arc, PoisonError, Weak};
 use futures_util::future::join_all;
 use semel_core::code::Code;
 use semel_core::contract::Declared;
+use semel_core::effect::approve::Ask;
 use semel_core::effect::{self, State, Sweep};
+use semel_core::fingerprint::Rule;
+use semel_core::json::Json;
 use semel_core::key::{Action, Address, Namespace};
 use semel_core::limits;
 use semel_core::record::{Contract, Effect};
@@ -27,9 +30,33 @@ pub struct Handler {
     pub doer: Arc<Doer>,
     pub declared: Declared,
     pub retry: Retry,
+    pub planning: Planning,
+}
+
+/// What a declaration says about effects that no call of it planned, such as those from an outbox.
+#[derive(Clone, Debug)]
+pub struct Planning {
+    pub rule: Rule,
+    /// A person decides before the first send, whichever way the effect came.
+    pub approval: Option<Ask>,
+    /// The shape of the result, as JSON Schema.
+    pub shape: Option<Json>,
+    /// The part of the declaration that needs the arguments of a call: an outbox cannot plan it.
+    pub only_by_call: Option<String>,
+}
+
+impl Default for Planning {
+    fn default() -> Planning {
+        Planning { rule: Rule::All, approval: None, shape: None, only_by_call: None }
+    }
 }
 
 impl Handler {
+    /// A handler whose effects may be planned by anybody and need no approval.
+    pub fn new(doer: Arc<Doer>, declared: Declared, retry: Retry) -> Handler {
+        Handler { doer, declared, retry, planning: Planning::default() }
+    }
+
     /// The terms under which it plans and sends: its retries are those of the effect, if nobody
     /// has declared any before.
     pub(crate) fn terms(&self) -> Declared {
@@ -247,7 +274,7 @@ impl Engine {
             hold_ms: 0,
             workflow: effect.workflow,
             run: effect.run,
-            approval: None,
+            approval: handler.planning.approval.clone(),
             undoes: effect.undoes,
             derived: None,
             shape: None,

@@ -43,7 +43,7 @@ pub use call::{Call, Doer, Intent, Looked, Sent};
 pub use clearance::{Clearance, Executor, Slot};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;
-pub use job::Handler;
+pub use job::{Handler, Planning};
 pub use loops::{Loop, Pulse};
 pub use notify::Told;
 pub use once::Identity;

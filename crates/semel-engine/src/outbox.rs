@@ -6,7 +6,6 @@ use std::sync::{Arc, PoisonError};
 
 use semel_core::code::Code;
 use semel_core::effect::{self, Begin, Ground, Intended};
-use semel_core::fingerprint::Rule;
 use semel_core::json::Json;
 use semel_core::key::{Action, Address, Namespace};
 use semel_core::record::{Contract, Effect};
@@ -74,10 +73,15 @@ fn judge(
         Err(error) => return Verdict::Refuse(Code::InputInvalid, error.to_string()),
     };
     let handler = handlers.get(&(address.namespace.clone(), address.action.clone()));
+    let planning = handler.map(|handler| handler.planning.clone()).unwrap_or_default();
+    if let Some(part) = &planning.only_by_call {
+        let text = format!("an outbox cannot plan this effect: {part}; call the effect instead");
+        return Verdict::Refuse(Code::TermsInvalid, text);
+    }
     let ask = Begin {
         address: address.clone(),
         input,
-        rule: Rule::All,
+        rule: planning.rule,
         declared: handler.map(|handler| handler.terms()).unwrap_or_default(),
         downstream_key: None,
         attempt_id: String::new(),
@@ -86,10 +90,10 @@ fn judge(
         can_look: false,
         workflow: row.workflow.clone(),
         run: None,
-        approval: None,
+        approval: planning.approval,
         undoes: None,
         derived: None,
-        shape: None,
+        shape: planning.shape,
     };
     match effect::intend(stored, &ask, ground) {
         Ok(Intended::Planned(effect)) => Verdict::Plan(effect),

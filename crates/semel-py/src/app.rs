@@ -9,7 +9,7 @@ use semel_core::effect::{Permit, Person, Resolution};
 use semel_core::key::Address;
 use semel_core::limits;
 use semel_core::wire::effect_view;
-use semel_engine::Handler;
+use semel_engine::{Handler, Planning};
 
 use crate::approvals::{self, Verdict};
 use crate::convert;
@@ -22,7 +22,7 @@ use crate::process::{Ours, runtime};
 use crate::releases::{self, Offering, Policy};
 use crate::schedules;
 use crate::transaction;
-use crate::wish::Wish;
+use crate::wish::{Ask, Wish};
 use crate::within::PythonWire;
 
 /// A ledger. Closed by `close`, or when it is collected.
@@ -361,11 +361,17 @@ impl App {
         declaration: &Declaration,
         send: Py<PyAny>,
         look: Option<Py<PyAny>>,
+        ask: Option<&Ask>,
+        only_by_call: Option<String>,
     ) -> PyResult<()> {
         let runs_in = runs_in(send.bind(py), look.as_ref().map(|look| look.bind(py)))?;
         let (send, look) = (Arc::new(send), look.map(Arc::new));
         let doer = doer(inbox.mailbox(), send, look, runs_in, declaration.abort);
-        let handler = Handler { doer, declared: declaration.declared, retry: declaration.retry };
+        let approval = ask.map(Ask::asked);
+        let (rule, shape) = (declaration.rule.clone(), declaration.shape());
+        let planning = Planning { rule, approval, shape, only_by_call };
+        let (declared, retry) = (declaration.declared, declaration.retry);
+        let handler = Handler { doer, declared, retry, planning };
         let semel = self.semel()?;
         semel.engine().handle(self.namespace.clone(), declaration.action.clone(), handler);
         Ok(())

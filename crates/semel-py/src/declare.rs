@@ -158,6 +158,10 @@ impl Declaration {
 }
 
 impl Declaration {
+    pub(crate) fn shape(&self) -> Option<Json> {
+        self.shape.get().cloned()
+    }
+
     pub(crate) fn call(
         &self,
         namespace: &Namespace,
@@ -178,7 +182,7 @@ impl Declaration {
             approval: None,
             undoes: None,
             derived: self.derived.clone(),
-            shape: self.shape.get().cloned(),
+            shape: self.shape(),
             guard: None,
         })
     }

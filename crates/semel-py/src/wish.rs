@@ -36,6 +36,12 @@ impl Ask {
     }
 }
 
+impl Ask {
+    pub(crate) fn asked(&self) -> approve::Ask {
+        self.ask.clone()
+    }
+}
+
 /// One call of an effect, as Python asks for it.
 #[pyclass(frozen)]
 pub(crate) struct Wish {
@@ -66,7 +72,7 @@ impl Wish {
     ) -> PyResult<Wish> {
         let runs_in = runs_in(send.bind(py), look.as_ref().map(|look| look.bind(py)))?;
         let (send, look) = (Arc::new(send), look.map(Arc::new));
-        let ask = ask.map(|asked| asked.ask.clone());
+        let ask = ask.map(Ask::asked);
         Ok(Wish { declaration, key, downstream_key, input, send, look, runs_in, ask })
     }
 }

@@ -48,7 +48,7 @@ pub struct Effect<'a> {
     hold_ms: u64,
     pub(crate) workflow: Option<String>,
     pub(crate) look: Option<LookFn>,
-    approval: Option<Ask>,
+    pub(crate) approval: Option<Ask>,
     undo: Option<Result<Undo, Error>>,
     place: Option<Place>,
     intent: Option<String>,

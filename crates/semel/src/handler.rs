@@ -8,11 +8,11 @@ use semel_core::effect::Abort;
 use semel_core::key::Action;
 use semel_core::record::Contract;
 use semel_core::retry::Retry;
-use semel_engine::{Doer, Error, Executor, Intent};
+use semel_engine::{Doer, Error, Executor, Intent, Planning};
 use serde::Serialize;
 
 use crate::effect::{Effect, send_fn};
-use crate::{Failure, Semel};
+use crate::{Approval, Failure, Semel};
 
 /// A handler being declared. Nothing happens before [`Handler::register`].
 pub struct Handler<'a> {
@@ -45,6 +45,18 @@ impl<'a> Handler<'a> {
         self
     }
 
+    /// A person decides before the first send, also for intents from an outbox.
+    pub fn approval(mut self, approval: Approval) -> Self {
+        self.effect = self.effect.approval(approval);
+        self
+    }
+
+    /// The members of the input that make the intent, for intents from an outbox. Default: all.
+    pub fn fingerprint<S: Into<String>>(mut self, members: impl IntoIterator<Item = S>) -> Self {
+        self.effect = self.effect.fingerprint(members);
+        self
+    }
+
     /// How to find out whether it happened.
     pub fn look<T, F, Fut>(mut self, look: F) -> Self
     where
@@ -74,6 +86,12 @@ impl<'a> Handler<'a> {
             doer: Arc::new(doer),
             declared: self.effect.declared,
             retry: self.effect.retry,
+            planning: Planning {
+                rule: self.effect.rule,
+                approval: self.effect.approval,
+                shape: None,
+                only_by_call: None,
+            },
         };
         self.semel.engine.handle(self.semel.namespace.clone(), action, handler);
         Ok(())

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use semel_core::code::Code;
 use semel_core::effect::approve::Ask;
-use semel_core::effect::{Person, State};
+use semel_core::effect::{Person, Report, Settle, State};
 use semel_core::record::{Answer, Contract, Effect};
 use semel_core::retry::Retry;
-use semel_engine::{Call, Decided, Engine, Handler};
+use semel_engine::{Answer as SemelAnswer, Call, Decided, Engine, Handler};
 use semel_store::Query;
 
 use crate::common::{
-    Fault, File, Flaky, HOUR, NATIVE, Script, World, address, call, check, declared, drive, idle,
-    not_applied, settle_down, world, world_on,
+    Fault, File, Flaky, HOUR, NATIVE, Script, World, address, ask, call, check, declared, drive,
+    idle, not_applied, settle_down, world, world_on,
 };
 
 fn asking(key: &str) -> Call {
@@ -101,8 +101,7 @@ async fn the_job_writes_silence_down_and_lists_nobody_as_waiting() {
 #[tokio::test]
 async fn a_handler_sends_what_was_approved_and_nothing_before() {
     let (world, script) = (world(), Script::new([not_applied()]));
-    let handler =
-        Handler { doer: script.doer(), declared: declared(NATIVE), retry: Retry::default() };
+    let handler = Handler::new(script.doer(), declared(NATIVE), Retry::default());
     world.engine.handle(address("k").namespace, address("k").action, handler);
     let idle_script = Script::new([]);
     world.engine.call(expiring("k"), idle_script.doer()).await.expect_err("held");
@@ -120,6 +119,27 @@ async fn a_handler_sends_what_was_approved_and_nothing_before() {
     }
     assert_eq!((script.sends(), idle_script.sends()), (2, 0), "not applied, then applied");
     assert_eq!(world.state("k").await, State::Done);
+}
+
+#[tokio::test]
+async fn a_handler_whose_effect_needs_approval_asks_for_what_others_planned() {
+    let (world, script) = (world(), Script::new([]));
+    // Somebody whose declaration asks nobody, such as a caller over HTTP, began it.
+    let begun = world.engine.begin(ask("k", NATIVE), 0).await;
+    let Ok(SemelAnswer::Attempt(armed)) = begun else { panic!("{begun:?}") };
+    let report = Report::NotApplied { reason: "refused".into(), last: false };
+    let settle = Settle { fence: armed.permit.fence, report, retry_after_ms: Some(1) };
+    world.engine.settle(&address("k"), &settle).await.expect("settled");
+    let mut handler = Handler::new(script.doer(), declared(NATIVE), Retry::default());
+    handler.planning.approval = Some(Ask::default());
+    world.engine.handle(address("k").namespace, address("k").action, handler);
+    for _ in 0..3 {
+        world.pass_ms(60_000).await;
+        world.engine.turn().await.unwrap();
+        idle().await;
+    }
+    assert_eq!(script.sends(), 0, "a person has not decided");
+    assert!(world.engine.effect(&address("k")).await.unwrap().approval.is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

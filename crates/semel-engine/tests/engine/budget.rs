@@ -32,7 +32,7 @@ fn handle_at(
 ) {
     let mut declared = declared(contract);
     declared.rate = rate;
-    let handler = Handler { doer: script.looker(), declared, retry };
+    let handler = Handler::new(script.looker(), declared, retry);
     engine.handle(address("any").namespace, address("any").action, handler);
 }
 

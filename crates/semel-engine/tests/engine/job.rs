@@ -20,7 +20,7 @@ fn handle(engine: &Engine, script: &Arc<Script>, contract: Contract) {
         Contract::Probe { .. } => script.looker(),
         _ => script.doer(),
     };
-    let handler = Handler { doer, declared: declared(contract), retry: Retry::default() };
+    let handler = Handler::new(doer, declared(contract), Retry::default());
     let address = address("any");
     engine.handle(address.namespace, address.action, handler);
 }
@@ -292,8 +292,7 @@ async fn a_handler_under_an_undeclared_contract_uses_the_stored_one() {
     let world = world();
     let script = Script::new([unknown()]);
     assert!(world.engine.call(single("k", NATIVE), script.doer()).await.is_err());
-    let handler =
-        Handler { doer: script.doer(), declared: Declared::default(), retry: Retry::default() };
+    let handler = Handler::new(script.doer(), Declared::default(), Retry::default());
     let address = address("k");
     world.engine.handle(address.namespace, address.action, handler);
     turn(&world).await;

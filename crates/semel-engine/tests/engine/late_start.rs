@@ -228,11 +228,7 @@ async fn a_handler_does_not_begin_a_send_after_its_permit() {
     let (world, there) = (world(), Elsewhere::new(1));
     let script = crate::common::Script::new([crate::common::not_applied()]);
     assert!(world.engine.call(single("k", NATIVE), script.doer()).await.is_err());
-    let handler = Handler {
-        doer: there.doer(Abort::Impossible),
-        declared: declared(NATIVE),
-        retry: Retry::default(),
-    };
+    let handler = Handler::new(there.doer(Abort::Impossible), declared(NATIVE), Retry::default());
     world.engine.handle(address("k").namespace, address("k").action, handler);
     world.engine.turn().await.unwrap();
     idle().await;

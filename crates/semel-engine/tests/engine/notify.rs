@@ -45,7 +45,7 @@ async fn ask(engine: &Engine, key: &str) {
 }
 
 fn handle(engine: &Engine, script: &Arc<Script>) {
-    let handler = Handler { doer: script.doer(), declared: TERMS, retry: Retry::default() };
+    let handler = Handler::new(script.doer(), TERMS, Retry::default());
     engine.handle(Namespace::default(), notice::action(), handler);
 }
 

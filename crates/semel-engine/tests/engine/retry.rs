@@ -207,8 +207,7 @@ async fn a_handler_that_cannot_look_leaves_the_effect_unattended() {
     let world = world();
     let script = Script::new([unknown()]);
     assert!(world.engine.call(single("k", PROBE), script.looker()).await.is_err());
-    let handler =
-        Handler { doer: script.doer(), declared: Declared::default(), retry: Retry::default() };
+    let handler = Handler::new(script.doer(), Declared::default(), Retry::default());
     let address = address("k");
     world.engine.handle(address.namespace.clone(), address.action.clone(), handler);
     let attempts = world.effect("k").await.attempts.len();

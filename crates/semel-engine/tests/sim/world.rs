@@ -116,7 +116,7 @@ impl World {
         if self.chance.often(500) {
             for (name, contract) in CONTRACTS {
                 let doer = doer(&process, &self.destination, &self.chance, contract);
-                let handler = Handler { doer, declared: declared(contract), retry: RETRY };
+                let handler = Handler::new(doer, declared(contract), RETRY);
                 let action = Action::new(name).expect("a name");
                 engine.handle(Namespace::default(), action, handler);
             }

@@ -59,6 +59,21 @@ class Asker:
         note = None if self._note is None else self._note(values)
         return Ask(self._expires_ms, requester, self._four_eyes, note)
 
+    def uncalled(self) -> tuple[Ask, str | None]:
+        """The question about an effect that no call planned, and why an outbox may not ask it.
+
+        Texts that are made from arguments are left out. Without the name of the requester,
+        four eyes cannot be told from two."""
+        requester, note = _fixed(self._requester), _fixed(self._note)
+        if self._four_eyes and requester is None:
+            part = "four_eyes=True needs requested_by=, which is made from the call's arguments"
+            return Ask(self._expires_ms, "another caller", True, note), part
+        return Ask(self._expires_ms, requester, self._four_eyes, note), None
+
+
+def _fixed(maker: TextMaker | None) -> str | None:
+    return None if maker is None or maker.names else maker({})
+
 
 def _text(
     source: str | Callable[..., str] | None, names: Collection[str], what: str

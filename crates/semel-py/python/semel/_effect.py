@@ -172,6 +172,17 @@ class Effect(Declared[P, R_co]):
             self.declaration.returns(schema)
         return schema is not None
 
+    def uncalled(self) -> tuple[Ask | None, str | None]:
+        """What is asked of a person about an effect that no call planned, and the part of the
+        declaration that only a call can fill in: an intent from an outbox is refused then."""
+        _ = self._says_shape
+        ask, part = (None, None) if self._ask is None else self._ask.uncalled()
+        if self.downstream_key is not None:
+            part = "downstream_key= is made from the call's arguments"
+        elif self._fingerprint is not None:
+            part = "fingerprint= is made from the call's arguments"
+        return ask, part
+
     def send_work(self, app: Any, step: Any = None) -> SendWork:
         """The call, for the engine."""
         return SendWork(self, self.instance, app, step)

@@ -172,7 +172,8 @@ class App:
         own, which are in the twin."""
         app = self.draft() if draft else self
         send, look = effect.send_work(app), effect.look_work(app)
-        app.native.attend(host.inbox, effect.declaration, send, look)
+        ask, only_by_call = effect.uncalled()
+        app.native.attend(host.inbox, effect.declaration, send, look, ask, only_by_call)
 
     def _start(
         self,

@@ -100,13 +100,18 @@ pub(crate) struct Outside {
 impl Outside {
     /// Registers a handler that calls it.
     pub(crate) fn attend(&self, semel: &Semel, action: &str) {
+        self.attend_with(semel.handler(action));
+    }
+
+    /// Registers a handler that was declared before.
+    pub(crate) fn attend_with(&self, handler: semel::Handler<'_>) {
         let outside = self.clone();
         let send = move |intent: semel::Intent| {
             let (key, input) = (intent.address().key.to_string(), intent.input().text().to_owned());
             outside.seen.lock().unwrap().entry(key).or_default().push(input);
             async move { Ok::<_, Failure>("sent") }
         };
-        semel.handler(action).register(send).expect("a handler");
+        handler.register(send).expect("a handler");
     }
 
     /// The inputs that each key was called with.

@@ -3,10 +3,14 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use semel::tokio_postgres::Transaction;
-use semel::{Code, Failure, Intent, Json, Semel};
-use semel_core::effect::State;
-use semel_engine::Engine;
+use semel::{Approval, Code, Failure, Intent, Json, Semel};
+use semel_core::contract::Declared;
+use semel_core::effect::{Abort, State};
+use semel_core::key::{Action, Namespace};
+use semel_core::retry::Retry;
+use semel_engine::{Doer, Engine, Executor, Handler};
 use semel_lab::Cluster;
 use semel_store::postgres::{OutboxRow, Postgres};
 use semel_store::{Access, Clock};
@@ -199,6 +203,42 @@ async fn an_intent_waits_until_there_is_a_handler_for_its_action_and_namespace()
     assert_eq!(outbox(&ledger).await, []);
 }
 
+/// The declaration asks a person, so the intent waits for that, whichever way it came.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn req_a3_an_intent_from_the_outbox_waits_for_the_approval_that_its_handler_declares() {
+    let ledger = Ledger::new().await;
+    let (semel, outside) = (ledger.engine().await, Outside::default());
+    outside.attend_with(semel.handler("mail").approval(Approval::required()));
+    ledger.database.psql("SELECT intend('mail', 'k', 'null')");
+    for _ in 0..3 {
+        semel.engine().turn().await.unwrap();
+    }
+    assert_eq!((outside.seen().len(), state(&semel, "mail", "k").await), (0, Some(State::Planned)));
+    let asked = semel.approvals().find("mail", "k").await.expect("a question");
+    asked.approve("ann", "read").await.expect("approved");
+    semel.engine().turn().await.unwrap();
+    outside.wait_for(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_intent_whose_declaration_needs_a_calls_arguments_is_refused_and_kept() {
+    let ledger = Ledger::new().await;
+    let semel = ledger.engine().await;
+    let send = |_| async { panic!("it is refused") }.boxed();
+    let (abort, executor) = (Abort::Possible, Executor::default());
+    let doer = Doer { send: Box::new(send), look: None, abort, executor };
+    let mut handler = Handler::new(Arc::new(doer), Declared::default(), Retry::default());
+    let part = "downstream_key= is made from the call's arguments";
+    handler.planning.only_by_call = Some(part.to_owned());
+    let (namespace, action) = (Namespace::new("default"), Action::new("mail"));
+    semel.engine().handle(namespace.expect("a name"), action.expect("a name"), handler);
+    ledger.database.psql("SELECT intend('mail', 'k', 'null')");
+    semel.engine().turn().await.unwrap();
+    assert_eq!(state(&semel, "mail", "k").await, None);
+    let waiting = outbox(&ledger).await;
+    assert!(format!("{:?}", waiting[0].refused).contains("downstream_key"), "{waiting:?}");
+}
+
 /// The intent that meets a held key waits; those beside it go.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_held_key_makes_only_its_own_intent_wait() {
@@ -255,7 +295,7 @@ async fn req_r10_an_intent_is_tried_as_often_as_its_handler_declares() {
     let ledger = Ledger::new().await;
     let (semel, sent) = (ledger.engine().await, Arc::new(Mutex::new(0)));
     let count = sent.clone();
-    let retry = semel::Retry { attempts_max: 3, total_ms: 60_000, delay_ms: 1, delay_ms_max: 1 };
+    let retry = Retry { attempts_max: 3, total_ms: 60_000, delay_ms: 1, delay_ms_max: 1 };
     let send = move |_| {
         *count.lock().unwrap() += 1;
         async move { Err::<u32, _>(Failure::not_applied("down")) }
