@@ -344,8 +344,8 @@ impl Code {
             Code::TooEarly => "wait until the settle window has passed: the request may still land",
             Code::AttemptSpent => "begin with a new attempt id; this one may already have sent",
             Code::AttemptsExhausted => {
-                "decide with `semel effects resolve --failed` or `--done`; `supersede` then opens a \
-                 new generation"
+                "decide with `semel effects resolve --failed` or `--done`; `supersede` then opens \
+                 a new generation"
             }
             Code::NotExhausted => "wait: a caller, a run or a handler tries it when it is due",
             Code::StaleFence => "stop: another attempt holds the effect now",
@@ -363,7 +363,8 @@ impl Code {
             Code::VersionChanged => "look at the effect again, then decide",
             Code::AlreadySettled => "nothing to decide; `supersede` does the intent again",
             Code::AlreadySent => {
-                "to give it up, run `semel effects resolve --failed`; to go on, `semel effects grant`"
+                "to give it up, run `semel effects resolve --failed`; to go on, run \
+                 `semel effects grant`"
             }
             Code::NotSettled => {
                 "settle it first with `semel effects resolve`; to try it again under the same key, \

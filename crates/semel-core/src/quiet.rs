@@ -1,12 +1,12 @@
 //! How often the same trouble is told: a few lines for each namespace and period, and how many were
 //! left out. One tenant's rows must not fill everybody's log.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 /// What was told lately.
 #[derive(Debug, Default)]
 pub struct Quiet {
-    told: HashMap<(&'static str, String), Told>,
+    told: BTreeMap<(&'static str, String), Told>,
 }
 
 #[derive(Debug)]

@@ -97,12 +97,12 @@ impl Redactor {
 
     /// The name of a secret whose value stands in a text.
     pub fn exposed(&self, text: &str) -> Option<&str> {
-        self.named(self.in_text(text))
+        self.named(&self.in_text(text))
     }
 
     /// The name of a secret whose value stands in a string of a JSON text.
     pub fn exposed_json(&self, text: &str) -> Option<&str> {
-        self.named(self.in_json(text))
+        self.named(&self.in_json(text))
     }
 
     /// A text of any kind, such as a line of a log.
@@ -115,7 +115,7 @@ impl Redactor {
         self.without(text, |text| self.in_json(text))
     }
 
-    fn named(&self, found: Vec<Found>) -> Option<&str> {
+    fn named(&self, found: &[Found]) -> Option<&str> {
         found.first().map(|found| self.secrets[found.secret].name.as_str())
     }
 

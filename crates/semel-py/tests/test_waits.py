@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import sys
 import threading
@@ -215,7 +216,7 @@ def test_a_sleep_counts_from_when_a_queued_run_asks_for_it(any_app: Semel) -> No
     handles = [any_app.start(naps, key=str(number)) for number in range(3)]
     spans = sorted(handle.result(timeout=30) for handle in handles)
     assert all(end - began >= 0.2 for began, end in spans)
-    assert all(one[1] <= next[0] for one, next in zip(spans, spans[1:])), "one after the other"
+    assert all(one[1] <= next[0] for one, next in itertools.pairwise(spans)), "one after the other"
 
 
 @workflow

@@ -38,8 +38,8 @@ pub struct Begin {
     pub undoes: Option<Named>,
     /// How the author says that the key is made. Only the first `begin` of a generation is asked.
     pub derived: Option<String>,
-    /// The shape of the result, as JSON Schema, where the caller knows it. Only the first `begin` of
-    /// a generation is asked.
+    /// The shape of the result, as JSON Schema, where the caller knows it. Only the first `begin`
+    /// of a generation is asked.
     pub shape: Option<Json>,
 }
 

@@ -55,7 +55,7 @@ mod tests {
     fn the_last_value_an_operator_gave_replaces_the_recorded_answer() {
         let planned =
             Event::Planned { id: "mail#0".into(), what: "effect mail/1".into(), undo: false };
-        let mut events = vec![
+        let mut events = [
             planned.clone(),
             effect("mail#0", "null"),
             effect("mail#1", "7"),

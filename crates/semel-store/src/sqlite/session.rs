@@ -1,5 +1,5 @@
-//! A held lock proves a process alive. When it dies, however it dies, the kernel drops the lock, and
-//! its leases are over at once.
+//! A held lock proves a process alive. When it dies, however it dies, the kernel drops the lock,
+//! and its leases are over at once.
 //!
 //! The folder of the locks may be deleted or a lock be dropped by the program itself while the
 //! process lives. So a session also names its process, in every record that it holds: death needs
