@@ -67,7 +67,6 @@ fn query(place: &Place, options: &args::Ls) -> Result<Query, Failed> {
         key: key.map_err(|error| invalid(error.into()))?,
         state,
         alarmed: options.alarmed,
-        unsettled: options.exhausted && state.is_none(),
         after: options.after,
         ..Query::all(place.namespace()?, options.limit)
     })

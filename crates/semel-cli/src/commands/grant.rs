@@ -68,10 +68,10 @@ async fn exhausted(
     engine: &Engine,
     options: &args::Grant,
 ) -> Result<Vec<Effect>, Failed> {
-    let state = match options.state.as_deref() {
-        None => None,
-        Some("planned") => Some(State::Planned),
-        Some("in_doubt") => Some(State::InDoubt),
+    let states: &[State] = match options.state.as_deref() {
+        None => &[State::Planned, State::InDoubt],
+        Some("planned") => &[State::Planned],
+        Some("in_doubt") => &[State::InDoubt],
         Some(other) => {
             let text = format!("`{other}`: only planned and in_doubt effects have a budget");
             return Err(Failed::usage(text));
@@ -80,20 +80,23 @@ async fn exhausted(
     let action = options.action.as_deref().map(semel::Action::new).transpose();
     let action = action.map_err(semel::Error::from)?;
     let all = Query::all(place.namespace()?, limits::PAGE_ROWS_MAX);
-    let mut query = Query { action, state, unsettled: state.is_none(), ..all };
     let prefix = options.key_prefix.as_deref().unwrap_or_default();
     let now = engine.store().ground().now;
     let mut found = Vec::new();
-    loop {
-        let page = engine.list(&query).await?;
-        found.extend(page.effects.into_iter().filter(|effect| {
-            effect.is_exhausted(None, &now) && effect.address.key.as_str().starts_with(prefix)
-        }));
-        query.after = page.next;
-        if page.next.is_none() {
-            return Ok(found);
+    for state in states {
+        let mut query = Query { action: action.clone(), state: Some(*state), ..all.clone() };
+        loop {
+            let page = engine.list(&query).await?;
+            found.extend(page.effects.into_iter().filter(|effect| {
+                effect.is_exhausted(None, &now) && effect.address.key.as_str().starts_with(prefix)
+            }));
+            query.after = page.next;
+            if page.next.is_none() {
+                break;
+            }
         }
     }
+    Ok(found)
 }
 
 fn agreed(found: &[Effect], printer: &Printer) -> Result<bool, Failed> {

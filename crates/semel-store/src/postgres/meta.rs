@@ -177,7 +177,7 @@ pub(super) async fn greet(session: &Session) -> Result<(), StoreError> {
             open_quarantine(session, &server, &evidence).await?;
             continue;
         }
-        if shared.learn(meta, reading, asked_ms) {
+        if shared.learn(meta, &reading, asked_ms) {
             return memory::report(session).await;
         }
     }

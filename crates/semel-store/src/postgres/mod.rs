@@ -161,7 +161,7 @@ impl Shared {
     }
 
     /// Takes what a connection told. `false`: it took too long to tell the time.
-    fn learn(&self, meta: Meta, reading: Reading, asked_ms: i64) -> bool {
+    fn learn(&self, meta: Meta, reading: &Reading, asked_ms: i64) -> bool {
         let in_time = self.time.learn(reading.wall_ms, asked_ms);
         let mut known = self.meta.write().unwrap_or_else(PoisonError::into_inner);
         // Answers may overtake each other.
@@ -184,7 +184,7 @@ impl Shared {
                     == (meta.epoch, &meta.store_id, &meta.server)
         });
         if is_same {
-            self.learn(meta, reading, asked_ms);
+            self.learn(meta, &reading, asked_ms);
         }
         is_same
     }
@@ -412,7 +412,7 @@ mod tests {
         let shared = shared(&address, Clock::Real, Veil::default()).expect("it is made");
         let meta = Meta::default();
         let reading = Reading { wall_ms: 0, log: 400, tables: String::new(), started_us: 0 };
-        shared.learn(meta.clone(), reading, shared.time.local_ms());
+        shared.learn(meta.clone(), &reading, shared.time.local_ms());
         let before = shared.seen();
         shared.committed(meta.epoch, Some(499));
         assert_eq!(Shared::went_back(before.as_ref(), &meta, "", 400), None);

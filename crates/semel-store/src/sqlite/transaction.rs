@@ -85,7 +85,7 @@ impl Thread {
                 let text = "the function returned an effect that does not follow the stored one";
                 refused = Some(TransactionError::Failed(text.into()));
             }
-            done = written.then(|| (epoch, Write::Update(row), ground.now.wall));
+            done = written.then_some((epoch, Write::Update(row), ground.now.wall));
             Ok(((), written))
         });
         if let (Ok(()), Some((epoch, write, at))) = (&outcome, done) {
