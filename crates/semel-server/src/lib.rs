@@ -15,6 +15,7 @@ mod request;
 mod route;
 mod serve;
 mod settings;
+mod tls;
 mod turn;
 mod worker;
 

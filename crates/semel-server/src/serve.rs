@@ -13,8 +13,6 @@ use axum::routing::{MethodFilter, MethodRouter, on};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use semel_core::code::Code;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -25,8 +23,8 @@ use crate::app::{App, OpenError};
 use crate::problem::Problem;
 use crate::request::{answer, stray};
 use crate::route::Route;
-use crate::settings::{Settings, Tls};
-use crate::{api, hooks, openapi};
+use crate::settings::Settings;
+use crate::{api, hooks, openapi, tls};
 
 /// Sockets beyond the limit that may still ask how the server is, and for how long each may take.
 const SPARE_CONNECTIONS: usize = 64;
@@ -58,7 +56,7 @@ impl Server {
                  127.0.0.1; TLS is added by `tls.cert` and `tls.key`"
             )));
         }
-        let tls = app.settings.tls.as_ref().map(acceptor).transpose()?;
+        let tls = app.settings.tls.as_ref().map(tls::acceptor).transpose()?;
         if tls.is_none() && !listen.ip().is_loopback() {
             tracing::warn!(%listen, "tokens travel in the clear: set tls.cert and tls.key");
         }
@@ -156,7 +154,7 @@ impl Connection {
         match tls {
             None => self.speak(stream).await,
             Some(tls) => {
-                if let Ok(Ok(stream)) = tokio::time::timeout(self.read, tls.accept(stream)).await {
+                if let Some(stream) = tls::accept(&tls, stream, self.read).await {
                     self.speak(stream).await;
                 }
             }
@@ -176,22 +174,6 @@ impl Connection {
         // A broken connection is the client's affair.
         let _ = self.watcher.watch(connection).await;
     }
-}
-
-fn acceptor(tls: &Tls) -> Result<TlsAcceptor, OpenError> {
-    let refused = |what: &std::path::Path, why: &dyn std::fmt::Display| {
-        OpenError::Refused(format!("{}: {why}", what.display()))
-    };
-    let chain = CertificateDer::pem_file_iter(&tls.cert)
-        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .map_err(|error| refused(&tls.cert, &error))?;
-    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| refused(&tls.key, &error))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-        .map_err(|error| refused(&tls.cert, &error))?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 /// All routes. Each one's description must be whole, or the server does not boot.

@@ -69,7 +69,9 @@ async fn a_server_with_a_certificate_speaks_tls_and_nothing_else() {
     let mut plain = connect(&door).await;
     write(&mut plain, &ask).await;
     let said = read(&mut plain).await;
-    assert!(!said.contains("HTTP/") && !said.contains("items"), "in the clear: {said:?}");
+    assert!(!said.contains("items"), "in the clear: {said:?}");
+    assert_eq!(status(&said), 400, "{said:?}");
+    assert!(body(&said)["detail"].as_str().unwrap().contains("speaks HTTPS"), "{said:?}");
     // Whoever says nothing at all does not keep the connection.
     assert_eq!(read(&mut connect(&door).await).await, "");
 }
@@ -110,16 +112,20 @@ async fn a_caller() {
     };
     let said = match sent.await {
         Ok(receipt) => receipt,
-        Err(error) => error.code().as_str().to_owned(),
+        Err(error) => format!("{}: {}", error.code(), error.detail()),
     };
-    assert_eq!(said, wanted);
+    assert!(said.contains(&wanted), "{said}");
 }
 
 /// What becomes of a worker that trusts this certificate.
 async fn calls(door: &Door, trusted: &Path, token: &str, wanted: &str) {
+    calls_at(&door.url, trusted, token, wanted).await;
+}
+
+async fn calls_at(url: &str, trusted: &Path, token: &str, wanted: &str) {
     let mut caller = Command::new(std::env::current_exe().unwrap());
     caller.args(["--ignored", "--exact", "tls::a_caller", "--nocapture"]);
-    caller.env(SERVER, &door.url).env(TOKEN, token).env(WANTED, wanted);
+    caller.env(SERVER, url).env(TOKEN, token).env(WANTED, wanted);
     caller.env("SSL_CERT_FILE", trusted).env_remove("SSL_CERT_DIR").stdin(Stdio::null());
     let ended = tokio::task::spawn_blocking(move || caller.output().unwrap()).await.unwrap();
     let said = String::from_utf8_lossy(&ended.stdout);
@@ -140,4 +146,36 @@ async fn a_worker_without_a_store_of_its_own_trusts_what_its_system_trusts() {
     calls(&door, &tls.cert, &wrong, Code::Unauthenticated.as_str()).await;
     let sent = door.app.engine().list(&Query::everywhere(10)).await.unwrap();
     assert_eq!(sent.effects.len(), 1, "through this server, once");
+}
+
+/// A certificate as `openssl` makes it by default: one of an authority.
+fn by_default(folder: &Path) -> Tls {
+    let files = Tls { cert: folder.join("default.crt"), key: folder.join("default.key") };
+    let mut openssl = Command::new("openssl");
+    openssl.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"]);
+    openssl.args(["-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]);
+    let made = openssl.arg("-keyout").arg(&files.key).arg("-out").arg(&files.cert).output();
+    let made = made.unwrap();
+    assert!(made.status.success(), "{made:?}");
+    files
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_whose_connection_fails_is_told_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let tls = by_default(folder.path());
+    let door = Door::of(settings(&folder, tls.clone())).await;
+    let (_, port) = door.url.rsplit_once(':').unwrap();
+    let [https, http] = ["https", "http"].map(|scheme| format!("{scheme}://localhost:{port}"));
+    calls_at(&https, &tls.cert, "t", "basicConstraints=critical,CA:FALSE").await;
+    calls_at(&http, &tls.cert, "t", "this port speaks HTTPS").await;
+    let other = tempfile::tempdir().unwrap();
+    let stranger = certify(other.path(), "stranger");
+    let honest = Door::of(settings(&other, certify(other.path(), "server"))).await;
+    calls(&honest, &stranger.cert, "t", "SSL_CERT_FILE").await;
+    let third = tempfile::tempdir().unwrap();
+    let listen = "127.0.0.1:0".parse().unwrap();
+    let plain = Door::of(Settings::new(file(&third), listen)).await;
+    let (_, port) = plain.url.rsplit_once(':').unwrap();
+    calls_at(&format!("https://localhost:{port}"), &tls.cert, "t", "write http://").await;
 }

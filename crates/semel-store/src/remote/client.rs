@@ -19,6 +19,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::address::ServerAddress;
+use super::hint::hinted;
 use crate::StoreError;
 
 /// How long a connection may take to be made.
@@ -139,7 +140,7 @@ impl Client {
         let name = name.map_err(|error| never(error.to_string()))?;
         let greet = TlsConnector::from(tls.clone()).connect(name, stream);
         let stream = timeout(CONNECT, greet).await.map_err(late)?;
-        let stream = stream.map_err(|error| never(error.to_string()))?;
+        let stream = stream.map_err(|error| never(hinted(&error.to_string())))?;
         handshake(stream).await.map_err(|error| never(error.to_string()))
     }
 }
@@ -159,8 +160,8 @@ async fn answer(sender: &mut SendRequest<String>, request: Request<String>) -> R
     let response = sender.try_send_request(request).await.map_err(|mut error| {
         // The connection closed before it took the request.
         match error.take_message() {
-            Some(_) => Lost::NeverSent(error.into_error().to_string()),
-            None => Lost::Perhaps(error.into_error().to_string()),
+            Some(_) => Lost::NeverSent(hinted(&error.into_error().to_string())),
+            None => Lost::Perhaps(hinted(&error.into_error().to_string())),
         }
     })?;
     let status = response.status().as_u16();

@@ -10,6 +10,7 @@ mod cards;
 mod client;
 mod ground;
 mod group;
+mod hint;
 mod hints;
 pub mod protocol;
 mod runs;
