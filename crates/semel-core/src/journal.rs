@@ -385,7 +385,10 @@ impl Raised {
         self.args = self.args.filter(|args| has_kind && !is_large(args));
         self.kind.truncate(self.kind.floor_char_boundary(limits::RAISED_KIND_BYTES_MAX));
         let over = self.trace.len().saturating_sub(limits::RAISED_TRACE_BYTES_MAX);
-        self.trace.drain(..self.trace.ceil_char_boundary(over));
+        let over = self.trace.ceil_char_boundary(over);
+        // Whole lines: half of a secret would not be known as one.
+        let line = self.trace[over..].find('\n').filter(|_| over > 0);
+        self.trace.drain(..line.map_or(over, |line| over + line + 1));
         self
     }
 }

@@ -23,14 +23,28 @@ impl<'de> Deserialize<'de> for Json {
 }
 
 impl Json {
-    /// Takes JSON text as it is.
+    /// Takes JSON text from outside as it is.
     pub fn from_text(text: impl Into<String>) -> Result<Json, JsonInvalid> {
+        let text = text.into();
+        check_depth(&text)?;
+        Json::stored(text)
+    }
+
+    /// Takes JSON text that was stored. It may be of a time when deeper values were accepted.
+    pub fn stored(text: impl Into<String>) -> Result<Json, JsonInvalid> {
         let text = text.into();
         check_size(text.len())?;
         RawValue::from_string(text).map(Json).map_err(|error| JsonInvalid(error.to_string()))
     }
 
-    /// Writes any serialisable value.
+    /// Writes a value that somebody hands in.
+    pub fn given<T: Serialize + ?Sized>(value: &T) -> Result<Json, JsonInvalid> {
+        let json = Json::of(value)?;
+        check_depth(json.text())?;
+        Ok(json)
+    }
+
+    /// Writes any serialisable value, such as one of ours around one that was handed in.
     pub fn of<T: Serialize + ?Sized>(value: &T) -> Result<Json, JsonInvalid> {
         let raw = serde_json::value::to_raw_value(value)
             .map_err(|error| JsonInvalid(error.to_string()))?;
@@ -60,6 +74,35 @@ impl Json {
     pub fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, JsonInvalid> {
         serde_json::from_str(self.text()).map_err(|error| JsonInvalid(error.to_string()))
     }
+}
+
+/// A value in a request, which is as deep as values may be. (Records are read without it.)
+pub(crate) fn asked<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Json, D::Error> {
+    let json = Json::deserialize(from)?;
+    check_depth(json.text()).map_err(serde::de::Error::custom)?;
+    Ok(json)
+}
+
+/// Arrays and objects within one another: readers of other languages descend by recursion.
+fn check_depth(text: &str) -> Result<(), JsonInvalid> {
+    let (mut depth, mut is_string, mut is_escaped) = (0_usize, false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = is_string,
+            b'"' => is_string = !is_string,
+            b'[' | b'{' if !is_string => depth += 1,
+            b']' | b'}' if !is_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > limits::JSON_DEPTH_MAX {
+            let most = limits::JSON_DEPTH_MAX;
+            return Err(JsonInvalid(format!(
+                "nested deeper than {most} levels, the most there is"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn check_size(bytes: usize) -> Result<(), JsonInvalid> {
@@ -123,6 +166,21 @@ mod tests {
         let text = r#"{"b":1.0,  "a":9007199254740993}"#;
         assert_eq!(Json::from_text(text).map(|json| json.text().to_owned()), Ok(text.to_owned()));
         assert!(Json::from_text("{").is_err());
+    }
+
+    #[test]
+    fn the_deepest_value_passes_and_one_level_more_does_not() {
+        let nested =
+            |levels: usize| format!("{}\"[[{{\\\"\"{}", "[".repeat(levels), "]".repeat(levels));
+        let (most, more) = (nested(limits::JSON_DEPTH_MAX), nested(limits::JSON_DEPTH_MAX + 1));
+        assert!(Json::from_text(&*most).is_ok());
+        let refused = Json::from_text(&*more).expect_err("too deep").to_string();
+        assert!(refused.contains("deeper than 64 levels"), "{refused}");
+        assert!(Json::stored(&*more).is_ok(), "what is there is read");
+        let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
+        assert!(Json::given(&value(&most)).is_ok() && Json::given(&value(&more)).is_err());
+        let asked = |text: &str| asked(&mut serde_json::Deserializer::from_str(text));
+        assert!(asked(&most).is_ok() && asked(&more).is_err());
     }
 
     #[test]

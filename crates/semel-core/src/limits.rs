@@ -14,7 +14,7 @@ pub const SHAPE_BYTES_MAX: usize = 8 * 1024;
 pub const SHAPE_SHOWN_BYTES_MAX: usize = 600;
 /// A declared downstream key: what the strictest known provider accepts.
 pub const DOWNSTREAM_KEY_BYTES_MAX: usize = 255;
-/// Nesting of JSON that is canonicalised; deeper input is fingerprinted by its raw bytes.
+/// Nesting of a JSON value. Deeper ones are refused: readers elsewhere descend by recursion.
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Attempts of one generation: they live in the effect's one row, so they bound its size.
 pub const ATTEMPTS_MAX: u32 = 100;

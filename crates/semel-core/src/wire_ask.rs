@@ -7,7 +7,7 @@ use crate::code::Code;
 use crate::contract::Declared;
 use crate::effect::{Begin, Person, Report, Resolution, Settle};
 use crate::fingerprint::Rule;
-use crate::json::Json;
+use crate::json::{self, Json};
 use crate::key::{Action, Address, Key, Namespace};
 use crate::limits;
 use crate::record::{Answer, Contract};
@@ -132,7 +132,7 @@ pub struct BeginAsk {
     #[cfg_attr(feature = "schema", schemars(required))]
     pub key: Option<KeyAsk>,
     /// What would be sent: any JSON.
-    #[serde(default = "Json::null")]
+    #[serde(default = "Json::null", deserialize_with = "json::asked")]
     pub input: Json,
     #[serde(default)]
     pub contract: Option<ContractAsk>,
@@ -258,7 +258,7 @@ pub struct ResultAsk {
 
 /// A member that is there, also as `null`.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
-    Json::deserialize(deserializer).map(Some)
+    json::asked(deserializer).map(Some)
 }
 
 impl SettleAsk {
@@ -376,7 +376,7 @@ pub struct GateAsk {
     #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME)))]
     pub action: String,
     pub key: Option<KeyAsk>,
-    #[serde(default = "Json::null")]
+    #[serde(default = "Json::null", deserialize_with = "json::asked")]
     pub input: Json,
     #[serde(default)]
     pub contract: Option<ContractAsk>,
@@ -413,7 +413,7 @@ impl GateAsk {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct GateDoneAsk {
-    #[serde(default = "Json::null")]
+    #[serde(default = "Json::null", deserialize_with = "json::asked")]
     pub receipt: Json,
 }
 
@@ -451,7 +451,7 @@ impl GateFailedAsk {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StartAsk {
-    #[serde(default = "Json::null")]
+    #[serde(default = "Json::null", deserialize_with = "json::asked")]
     pub input: Json,
     /// The release to start on; the live one when left out. A draft starts in the draft twin.
     #[serde(default)]
@@ -484,7 +484,7 @@ pub struct SteerAsk {
 pub struct SkipAsk {
     /// The step on which the run is paused.
     pub step: String,
-    #[serde(default = "Json::null")]
+    #[serde(default = "Json::null", deserialize_with = "json::asked")]
     pub value: Json,
     #[serde(default)]
     pub reason: String,
@@ -548,7 +548,7 @@ impl JudgementAsk {
 pub struct ScheduleAsk {
     #[cfg_attr(feature = "schema", schemars(regex(pattern = NAME)))]
     pub workflow: String,
-    #[serde(default = "Json::null")]
+    #[serde(default = "Json::null", deserialize_with = "json::asked")]
     pub input: Json,
     pub cron: String,
     #[serde(default = "utc")]

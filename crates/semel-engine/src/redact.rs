@@ -22,7 +22,7 @@ impl Engine {
         match redactor.json(json.text()) {
             Cow::Borrowed(_) => json,
             // Only strings were changed, so it is still JSON.
-            Cow::Owned(text) => Json::from_text(text).unwrap_or(json),
+            Cow::Owned(text) => Json::stored(text).unwrap_or(json),
         }
     }
 

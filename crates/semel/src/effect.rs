@@ -135,7 +135,7 @@ impl<'a> Effect<'a> {
 
     /// What is asked for. The same key with another input is refused.
     pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Self {
-        self.input = Json::of(input).map_err(Error::from);
+        self.input = Json::given(input).map_err(Error::from);
         self
     }
 
@@ -398,7 +398,7 @@ fn found<T: Serialize>(hits: &[T]) -> Looked {
 
 /// A value that cannot be stored is no proof that nothing happened.
 fn receipt<T: Serialize>(value: &T) -> Sent {
-    match Json::of(value) {
+    match Json::given(value) {
         Ok(receipt) => Sent::Receipt(receipt),
         Err(error) => Sent::Unknown(format!("the receipt cannot be stored: {error}")),
     }

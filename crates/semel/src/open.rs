@@ -102,7 +102,7 @@ impl Semel {
         token: &str,
         payload: &T,
     ) -> Result<semel_engine::Signalled, Error> {
-        self.engine.call_back(token, semel_core::json::Json::of(payload)?).await
+        self.engine.call_back(token, semel_core::json::Json::given(payload)?).await
     }
 
     /// A schedule by its name: to put it, look at it, stop it or remove it.

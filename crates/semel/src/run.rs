@@ -44,7 +44,7 @@ impl<'a> Start<'a> {
 
     /// What the workflow gets. The same key with another input is refused.
     pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Self {
-        self.input = Json::of(input).map_err(Error::from);
+        self.input = Json::given(input).map_err(Error::from);
         self
     }
 
@@ -160,7 +160,7 @@ impl RunHandle {
         identity: &str,
         payload: &T,
     ) -> Result<Signalled, Error> {
-        self.deliver(name, Some(identity.to_owned()), Json::of(payload)?).await
+        self.deliver(name, Some(identity.to_owned()), Json::given(payload)?).await
     }
 
     /// Sends a signal of JSON; without an identity each is a new one.
@@ -200,7 +200,7 @@ impl RunHandle {
         actor: &str,
         reason: &str,
     ) -> Result<State, Error> {
-        let value = Json::of(value)?;
+        let value = Json::given(value)?;
         let (engine, namespace) = (&self.engine, &self.namespace);
         let run = engine.skip_step(namespace, &self.id, step, &value, actor, reason).await?;
         Ok(run.state())

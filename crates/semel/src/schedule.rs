@@ -82,7 +82,7 @@ impl<'a> Schedule<'a> {
 
     /// What each run gets.
     pub fn input<T: Serialize + ?Sized>(mut self, input: &T) -> Self {
-        self.input = Json::of(input).map_err(Error::from);
+        self.input = Json::given(input).map_err(Error::from);
         self
     }
 

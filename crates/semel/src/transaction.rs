@@ -147,7 +147,7 @@ impl<'a> Transaction<'a> {
 
 fn receipt<T: Serialize, E: std::fmt::Display>(worked: Result<T, E>) -> Result<Json, String> {
     let value = worked.map_err(|error| error.to_string())?;
-    Json::of(&value).map_err(|error| error.to_string())
+    Json::given(&value).map_err(|error| error.to_string())
 }
 
 /// An error with its causes: what Postgres said is one.

@@ -51,7 +51,7 @@ impl<'a, T> UserWait<'a, T> {
         if !self.choices.is_empty() {
             note["choices"] = json!(self.choices);
         }
-        Ok(Json::of(&note)?)
+        Ok(Json::given(&note)?)
     }
 
     fn is_choice(&self, payload: &Json) -> bool {

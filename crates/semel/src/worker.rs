@@ -111,7 +111,7 @@ impl<'a> Worker<'a> {
                     }
                     Ok(code(Context::new(port, semel), typed))
                 });
-                Box::pin(async move { Ok(Json::of(&ran?.await?)?) })
+                Box::pin(async move { Ok(Json::given(&ran?.await?)?) })
             })
         };
         let (name, policy) = (name.to_owned(), Policy::default());

@@ -148,7 +148,7 @@ impl Engine {
                     Error::from(semel_store::StoreError::Corrupt(text))
                 };
                 let text = text.filter(|text| journal::blob_digest(text) == *digest);
-                Ok(Json::from_text(text.ok_or_else(missing)?)?)
+                Ok(Json::stored(text.ok_or_else(missing)?)?)
             }
         }
     }

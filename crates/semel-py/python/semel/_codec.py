@@ -30,6 +30,16 @@ def _plain(value: Any) -> str:
     return text.decode()
 
 
+def plain(text: str) -> Any:
+    """The value of a JSON text that was stored. New ones have at most 64 levels; one that was
+    stored before there was a limit may have more than Python can read."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        detail = "the value is nested deeper than Python can read; the most is 64 levels"
+        raise SemelError(detail, code="input_invalid") from error
+
+
 class Codec:
     """Converts values of one annotation."""
 
@@ -103,7 +113,7 @@ class Codec:
     def load(self, text: str) -> Any:
         """The value of a JSON text."""
         if self.annotation is Any:
-            return json.loads(text)
+            return plain(text)
         adapter = self._adapter
         try:
             if self._is_listed:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ._codec import Codec, codec, hints
+from ._codec import Codec, codec, hints, plain
 from ._errors import SemelError
 
 _FINGERPRINT = "#fingerprint"
@@ -85,7 +85,7 @@ class Shape:
 
     def load(self, text: str) -> dict[str, Any]:
         """The values of a call, typed again. What has a default may be missing."""
-        members = json.loads(text)
+        members = plain(text)
         if not isinstance(members, dict):
             members = {self.names[0]: members} if len(self.names) == 1 else {}
         values: dict[str, Any] = {}

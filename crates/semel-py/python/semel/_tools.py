@@ -146,7 +146,7 @@ class Toolbox:
             asked: Any = arguments
             if isinstance(arguments, str):
                 asked = json.loads(arguments or "{}")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SemelError(f"the arguments are no JSON: {error}", code="input_invalid") from error
         if not isinstance(asked, Mapping):
             raise SemelError("the arguments are no object", code="input_invalid")

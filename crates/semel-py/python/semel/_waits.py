@@ -6,7 +6,7 @@ import json
 from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any, TypeVar, cast, overload
 
-from ._codec import codec
+from ._codec import codec, plain
 from ._command import Commands, command
 from ._contracts import Duration, milliseconds, optional_ms
 from ._errors import TimedOut
@@ -102,7 +102,7 @@ class Waits(Commands):
         if payload is None:
             raise self._body.answer(TimedOut(late), TimedOut.code)
         if type is None:
-            return Signal(name, json.loads(payload))
+            return Signal(name, plain(payload))
         return self._typed(id, codec(type), payload)
 
     @overload
@@ -182,7 +182,7 @@ class Waits(Commands):
     async def _callback(self, id: str) -> Callback:
         waiter, answer = self._body.wait(id)
         self._port.callback(waiter, id)
-        return Callback(self, id, json.loads(await answer or "null"))
+        return Callback(self, id, plain(await answer or "null"))
 
     def _answer(self, id: str, timeout: Duration | None, type: Any) -> Coroutine[Any, Any, Any]:
         name = callback_signal(id)

@@ -122,7 +122,7 @@ where
                 is_final: true,
                 raised: None,
             };
-            Json::of(&value).map_err(unfit)
+            Json::given(&value).map_err(unfit)
         })
     })
 }
