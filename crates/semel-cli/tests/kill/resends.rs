@@ -8,22 +8,23 @@ use serde_json::json;
 use crate::cases::told;
 use crate::common::{Line, World, until};
 
-/// Kills the first send, lets the resends of `second` fail, and sees that the doubt stays; then the
-/// destination is well again.
+/// Kills the first send, lets the resends of `second` fail until the effect's retry budget is used
+/// up, and sees that the doubt stays; then the destination is well again, and a person grants more.
 fn check(contract: &str, script: &[&str], second: &[&str], tickets_before: usize) {
     let world = World::new();
     world.crm.script("again", script);
     // The window is over at once: only the proof itself could close the doubt.
-    let settle = ["--settle-ms", "1"];
-    world.kill_at_held(contract, &[&settle[..], &["again"]].concat());
-    let retries = ["--attempts", "2", "--delay-ms", "20", "again"];
-    let args = [&settle[..], second, &retries].concat();
+    let declared = ["--settle-ms", "1", "--attempts", "3", "--delay-ms", "20"];
+    world.kill_at_held(contract, &[&declared[..], &["again"]].concat());
+    let args = [&declared[..], second, &["again"]].concat();
     let (code, error) = world.work(contract, &args);
     assert_eq!((code, error), (Some(5), json!("in_doubt")));
     let effect = world.show("again");
     assert_eq!(effect["state"], "in_doubt", "{effect}");
     assert_eq!(told(&effect), "send unknown, send not_applied, send not_applied");
     assert_eq!(world.crm.applied("again").len(), tickets_before);
+    let why = ["--reason", "the destination is well", "--actor", "ada"];
+    world.semel(&[&["effects", "grant", "crm-ticket/again"], &why[..]].concat()).expect(0);
     let (code, receipt) = world.work(contract, &["again"]);
     assert_eq!(code, Some(0), "{receipt}");
     assert_eq!(receipt["id"], world.crm.applied("again")[0].id);
