@@ -1,6 +1,7 @@
 //! The house rules that neither compiler nor clippy checks. Each is a function over the sources.
 
 mod python;
+mod ways_in;
 
 use std::collections::BTreeSet;
 
@@ -70,6 +71,8 @@ pub(crate) fn check(sources: &[Source]) -> Findings {
     let mut findings = Findings::default();
     check_file_length(sources, &mut findings);
     findings.problems.extend(python::check(sources));
+    findings.problems.extend(ways_in::check(sources));
+    findings.warnings.extend(ways_in::open(sources));
     let checks = [
         check_columns,
         check_serde,
@@ -383,7 +386,7 @@ mod tests {
         let problems = super::check(&sources).problems;
         for part in [
             "over 800", "over 100", "serde", "anyhow", "refusal", "expect", "machine", "once",
-            "pin",
+            "pin", "ways-in",
         ] {
             assert!(problems.iter().any(|problem| problem.contains(part)), "no {part}");
         }
