@@ -354,6 +354,7 @@ impl App {
     }
 
     /// Registers the code that attends to due effects of an action which nobody waits for.
+    #[expect(clippy::too_many_arguments, reason = "a declaration has that many parts")]
     fn attend(
         &self,
         py: Python<'_>,

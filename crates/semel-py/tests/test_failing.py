@@ -372,6 +372,7 @@ def test_req_o8_a_truthful_word_about_a_doubt_refunds_nobody(store_url: str) -> 
     with opened(store_url) as app:
         run = app.start(order, key="o")
         until(lambda: (app.find(letter, "o") or {}).get("state") == "in_doubt")
+        until(lambda: run.state == "waiting")  # it has noted itself in the effect's row
         for receipt in (None, {"no": "id"}, "m-7"):
             with pytest.raises(semel.SemelError) as refused:
                 app.resolve("letter", "o", "done", receipt=receipt, reason="it is there")

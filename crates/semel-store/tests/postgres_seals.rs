@@ -12,7 +12,8 @@ fn unsealed(database: &Database) {
         "ALTER TABLE effects DROP COLUMN seal; ALTER TABLE runs DROP COLUMN seal; \
          ALTER TABLE inbox DROP COLUMN seal; ALTER TABLE returns DROP COLUMN seal; \
          ALTER TABLE lost DROP COLUMN seal; ALTER TABLE outbox DROP COLUMN seal; \
-         ALTER TABLE meta DROP COLUMN seal; DROP FUNCTION seal; UPDATE meta SET format = 3",
+         ALTER TABLE meta DROP COLUMN seal; DROP FUNCTION seal; DROP TABLE identity; \
+         UPDATE meta SET format = 3",
     );
 }
 

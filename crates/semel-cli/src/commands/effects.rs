@@ -187,6 +187,12 @@ pub(crate) fn print_effect(effect: &Effect, now: &Moment, printer: &Printer) -> 
     for alarm in &view.alarms {
         field("alarm", &format!("{} at {}: {}", alarm.kind, alarm.at, alarm.receipt.text()));
     }
+    print_next(&view, &name, printer);
+    Ok(())
+}
+
+/// What an operator can do about it.
+fn print_next(view: &EffectView, name: &str, printer: &Printer) {
     if view.exhausted {
         printer.line("");
         printer.line("Its retry budget is used up. Correct the cause, then:");
@@ -208,7 +214,6 @@ pub(crate) fn print_effect(effect: &Effect, now: &Moment, printer: &Printer) -> 
         command("--failed");
         command("--retry");
     }
-    Ok(())
 }
 
 /// What takes an effect back, and how far that is.

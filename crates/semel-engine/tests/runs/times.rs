@@ -154,10 +154,11 @@ fn the_time_at_the_start_is_that_of_the_first_take() {
         let _worker = world.live("worker", flow, None);
         let run = world.end().await;
         let journal = world.outside.journal(&run).await.expect("a journal");
-        let entries = journal.iter().map(|inked| journal::decode(&inked.text).expect("an entry"));
+        let mut entries =
+            journal.iter().map(|inked| journal::decode(&inked.text).expect("an entry"));
         let taken = entries.clone().find(|entry| entry.event.name() == "taken").expect("taken");
         let At(wall, _) = taken.at;
-        let done = entries.last().expect("an end").event.value().cloned();
+        let done = entries.next_back().expect("an end").event.value().cloned();
         assert_eq!(done, Some(journal::Value::Json(json(&wall.0.to_string()))));
         assert_eq!(run.id, run_id());
     });

@@ -122,7 +122,7 @@ async fn write_at_once(
     if let (Ok(()), Ok(head)) = (begun, head)
         && let Some(Ok((meta, reading))) = head.first().map(meta::read_head)
     {
-        shared.follow(meta, reading, asked_ms);
+        shared.follow(meta, &reading, asked_ms);
     }
     Ok((applied, ground.epoch))
 }
@@ -203,7 +203,7 @@ async fn look(
         return Err(Stop::Failed(another));
     }
     let (epoch, quarantine, tables) = (meta.epoch, meta.quarantine, reading.tables.clone());
-    if !shared.follow(meta, reading, asked_ms) {
+    if !shared.follow(meta, &reading, asked_ms) {
         session.client().batch_execute("ROLLBACK").await.map_err(failed)?;
         return Err(Stop::Replaced);
     }

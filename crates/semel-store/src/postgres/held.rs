@@ -123,7 +123,7 @@ async fn look(
         return Err(StoreError::Unavailable(another.into()).into());
     }
     let (epoch, quarantine, tables) = (meta.epoch, meta.quarantine, reading.tables.clone());
-    let is_same = shared.follow(meta, reading, asked_ms);
+    let is_same = shared.follow(meta, &reading, asked_ms);
     Ok(is_same.then(|| (Ground { epoch, quarantine, ..shared.ground() }, tables)))
 }
 

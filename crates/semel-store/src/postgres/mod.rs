@@ -177,14 +177,14 @@ impl Shared {
 
     /// Takes what a transaction was told, if it is about the store that was looked at. `false`: the
     /// tables, the store or its epoch are others, and must be looked at before anything is written.
-    fn follow(&self, meta: Meta, reading: Reading, asked_ms: i64) -> bool {
+    fn follow(&self, meta: Meta, reading: &Reading, asked_ms: i64) -> bool {
         let is_same = self.seen().is_some_and(|Known { meta: seen, .. }| {
             seen.tables() == reading.tables
                 && (seen.epoch, &seen.store_id, &seen.server)
                     == (meta.epoch, &meta.store_id, &meta.server)
         });
         if is_same {
-            self.learn(meta, &reading, asked_ms);
+            self.learn(meta, reading, asked_ms);
         }
         is_same
     }
@@ -289,7 +289,7 @@ impl Postgres {
         let head = rows::read(&self.door, meta::STATE, &[]).await?;
         let head = head.first().ok_or_else(|| StoreError::Corrupt("meta is empty".into()))?;
         let (meta, reading) = meta::read_head(head)?;
-        if !shared.is_elsewhere(&reading) && !shared.follow(meta, reading, asked_ms) {
+        if !shared.is_elsewhere(&reading) && !shared.follow(meta, &reading, asked_ms) {
             self.door.look_anew().await?;
         }
         Ok(())

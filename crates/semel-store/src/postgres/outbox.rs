@@ -292,7 +292,7 @@ async fn take(session: &Session, which: Which<'_>) -> Result<Hand, Stop> {
     }
     let (boot, epoch, quarantine) = (meta.boot, meta.epoch, meta.quarantine);
     let tables = reading.tables.clone();
-    if !shared.follow(meta, reading, asked_ms) {
+    if !shared.follow(meta, &reading, asked_ms) {
         session.client().batch_execute("ROLLBACK").await.map_err(failed)?;
         return Err(Stop::Replaced);
     }

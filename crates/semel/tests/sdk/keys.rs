@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use semel::{Code, Failure, NativeKey, Retry, keys};
 use semel_core::effect::State;
 
-use crate::common::{Ledger, Outside, QUICK, code, state};
+use crate::common::{Ledger, Outside, code, state};
 
 #[tokio::test]
 async fn req_k1_retry_restart_refresh_and_redelivery_present_the_identical_key() {
