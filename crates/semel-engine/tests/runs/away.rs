@@ -29,6 +29,8 @@ type Turn = fn(&Port, Option<Json>) -> Said;
 enum Said {
     Asks(Vec<Pending>),
     Ends(Json),
+    /// Its process or event loop is gone.
+    GoesAway(Error),
     GivesUp(Error),
 }
 
@@ -71,8 +73,12 @@ impl Future for Guest {
                 match said.expect("the thread has spoken") {
                     Said::Asks(pending) => this.waiting = pending,
                     Said::Ends(value) => return Poll::Ready(Ok(value)),
-                    Said::GivesUp(error) => {
+                    Said::GoesAway(error) => {
                         this.port.release(error);
+                        return Poll::Pending;
+                    }
+                    Said::GivesUp(error) => {
+                        this.port.pause(None, error);
                         return Poll::Pending;
                     }
                 }
@@ -168,7 +174,8 @@ async fn code_that_does_what_it_may_not_pauses_its_run() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn code_that_is_gone_ends_nothing() {
     let (state, outcome) =
-        play(|_, _| Said::GivesUp(Error::new(Code::StoreUnavailable, "the loop was closed"))).await;
+        play(|_, _| Said::GoesAway(Error::new(Code::StoreUnavailable, "the loop was closed")))
+            .await;
     assert_eq!(outcome, None, "nobody may say what became of it");
     assert!(!state.is_final() && state != State::Paused, "{state:?}: another worker goes on");
 }
