@@ -7,7 +7,7 @@ use semel_core::code::Code;
 use semel_core::effect::{Person, Resolution};
 use semel_core::key::Address;
 use semel_core::record::Answer;
-use semel_core::run::{On, State};
+use semel_core::run::{On, Run, State};
 use semel_store::Store;
 
 use super::flows;
@@ -67,15 +67,20 @@ fn story_to(flow: Flow, deaths: &[u32], applied: RangeInclusive<usize>, plot: Pl
     })
 }
 
-/// The world answers what only it can: a signal that is waited for without end, a doubt that no
-/// contract settles, and a retry budget that deaths have used up.
-pub(crate) async fn help(world: &World) {
-    let Some(run) = world.row().await else { return };
+/// A person retries a run that paused because deaths have used up a retry budget.
+pub(crate) async fn retry_exhausted(world: &World, run: &Run) {
     if run.paused.as_ref().is_some_and(|pause| pause.code == Code::RetriesExhausted.as_str()) {
         let namespace = semel_core::key::Namespace::default();
         let retried = world.outside.retry_run(&namespace, &run.id, "ann", "once more").await;
         retried.expect("a paused run can be retried");
     }
+}
+
+/// The world answers what only it can: a signal that is waited for without end, a doubt that no
+/// contract settles, and a retry budget that deaths have used up.
+pub(crate) async fn help(world: &World) {
+    let Some(run) = world.row().await else { return };
+    retry_exhausted(world, &run).await;
     let waits = run.waits;
     for wait in waits.iter().filter(|wait| wait.due.is_none()) {
         match &wait.on {

@@ -193,6 +193,9 @@ impl Story {
                 break;
             }
             settle_doubts(&self.world).await;
+            for run in self.runs().await {
+                super::crash::retry_exhausted(&self.world, &run).await;
+            }
         }
         self.check().await;
         for run in self.runs().await {
