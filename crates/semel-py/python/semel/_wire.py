@@ -14,7 +14,7 @@ from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar, Token
 from types import ModuleType, TracebackType
-from typing import Any
+from typing import Any, cast
 
 # Clients in C: neither their connections nor their requests can be seen from Python.
 _UNSEEN_CLIENTS = {
@@ -245,7 +245,7 @@ def reported_status(exc: BaseException) -> int | None:
     """The HTTP status that an error of a client reports."""
     response: Any = getattr(exc, "response", None)
     if isinstance(response, dict):  # of botocore
-        about: Any = response.get("ResponseMetadata", {})  # pyright: ignore
+        about = cast("dict[str, Any]", response).get("ResponseMetadata", {})
         return _number(about.get("HTTPStatusCode"))
     for source, name in (
         (response, "status_code"),
