@@ -22,7 +22,7 @@ struct Open {
     by_number: HashMap<u64, (Address, Steady)>,
 }
 
-/// An attempt under way. Dropped, it has ended.
+/// An attempt in progress. Dropped, it has ended.
 pub(crate) struct Underway {
     attempts: Arc<Attempts>,
     number: u64,
@@ -59,7 +59,7 @@ impl Engine {
         each.map(|(address, deadline)| (address.clone(), now.until(*deadline))).collect()
     }
 
-    /// Waits until no attempt is under way in this process.
+    /// Waits until no attempt is in progress in this process.
     pub(crate) async fn attempts_ended(&self) {
         loop {
             let ended = self.inner.attempts.ended.notified();

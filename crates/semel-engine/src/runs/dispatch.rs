@@ -270,7 +270,7 @@ impl Engine {
     }
 
     /// Takes no more runs and lets go of those that are held, each when what it has under way is
-    /// recorded. Returns when none is left and no attempt is under way, or after `patience_ms`.
+    /// recorded. Returns when none is left and no attempt is in progress, or after `patience_ms`.
     pub async fn drain(&self, patience_ms: u64) {
         let held: Vec<Arc<Held>> = {
             let mut state = lock(&self.inner.dispatch.state);

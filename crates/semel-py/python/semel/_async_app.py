@@ -255,9 +255,9 @@ class AsyncSemel(App):
         await self._ask(self._resolve(action, key, decision, receipt, reason, actor))
 
     async def close(self, patience: Duration | None = None) -> None:
-        """Lets its runs go, each when what it has under way is recorded, and closes the ledger.
+        """Releases its runs once their work in progress is recorded, and closes the ledger.
 
-        Attempts of effects that are under way are waited for up to their deadline, also those whose
+        Attempts in progress are waited for up to their deadline, also those whose
         caller has left; with a `patience` no longer than that."""
         if self._native is None or self._live is not None:
             return  # a draft twin ends with its other half

@@ -71,13 +71,13 @@ class App:
             self.native.set_lease_ms(self._lease_ms)
 
     def patience_ms(self, patience: Duration | None) -> int:
-        """For how long to wait for what is under way before it is left; says what that is."""
+        """How long to wait for attempts in progress; logs which ones."""
         open = self.native.open_attempts()
         longest = max((ms for _, ms in open), default=0)
         ms = max(PATIENCE_MS, longest) if patience is None else milliseconds(patience)
         if open:
             effects = ", ".join(sorted(name for name, _ in open))
-            _log.warning("closing waits up to %s ms for attempts under way: %s", ms, effects)
+            _log.warning("closing waits up to %s ms for attempts in progress: %s", ms, effects)
         return ms
 
     def hosting(self) -> Host:
