@@ -8,6 +8,7 @@ import gc
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -263,8 +264,16 @@ async def cleans_up(ctx: WorkflowContext) -> str:
         await ctx.step("clean up", WORLD.do, "cleaned up")
 
 
+@pytest.fixture
+def no_garbage() -> None:
+    """Collects what earlier tests left, so that a warning in this test is about this test."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        gc.collect()
+
+
 @pytest.mark.filterwarnings("error")
-def test_a_body_that_is_put_away_reaches_nothing_outside(sqlite_url: str) -> None:
+def test_a_body_that_is_put_away_reaches_nothing_outside(sqlite_url: str, no_garbage: None) -> None:
     app = Semel(sqlite_url)
     handle = app.start(cleans_up, key="k")
     until(lambda: handle.state == "waiting")
