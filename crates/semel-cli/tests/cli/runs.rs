@@ -266,7 +266,7 @@ fn show_tells_a_repeat_that_the_ledger_caught() {
         let run = world.reaches("ticket/e-2", "done");
         assert_eq!(run["entries"][3]["repeat"], true, "{run}");
         let text = world.semel(&["runs", "show", "ticket/e-2"]).expect(0).stdout;
-        assert!(text.contains("crm-ticket/42, a repeat that was not sent: \"T-1\"\n"), "{text}");
+        assert!(text.contains("crm-ticket/42, answered from the record: \"T-1\"\n"), "{text}");
     });
 }
 

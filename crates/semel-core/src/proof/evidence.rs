@@ -8,7 +8,7 @@ use crate::time::{Moment, Steady, Wall};
 
 /// The version of the rules that make a statement of evidence. Another statement of the same
 /// evidence is another version.
-pub const RULES: u32 = 1;
+pub const RULES: u32 = 2;
 
 /// All that was read for one proof.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,11 +8,13 @@ mod effect;
 mod evidence;
 mod key;
 mod run;
+mod sentence;
 mod statement;
 mod verdict;
 
 pub use document::{Check, Document, Signature, Unreadable};
 pub use evidence::{Card, EntryEvidence, Evidence, RULES, RunEvidence, Standing, Subject};
+pub use sentence::{Fact, Headline, Open, Sentence};
 pub use statement::{
     AttemptStatement, ChainStatement, ChildStatement, Claim, ContractStatement, DownstreamKey,
     EffectStatement, FingerprintStatement, GenerationStatement, KeyPart, Mention,

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::sentence::Sentence;
 use crate::json::Json;
 use crate::wire::{AlarmView, ApprovalView, AttemptView, DecisionView, UndoView};
 use crate::wire_run::EntryView;
@@ -40,7 +41,7 @@ pub struct Verdict {
     /// One word for programs.
     pub finding: &'static str,
     /// One sentence for people.
-    pub says: String,
+    pub says: Sentence,
     pub proven: Vec<Claim>,
     pub not_proven: Vec<Claim>,
     /// Invariants that do not hold: whoever wrote these records, the rules did not.
@@ -51,7 +52,7 @@ pub struct Verdict {
 /// A sentence, and what it rests on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Claim {
-    pub says: String,
+    pub says: Sentence,
     pub evidence: String,
 }
 
@@ -149,13 +150,13 @@ pub struct FingerprintStatement {
     pub matches_input: bool,
 }
 
-/// The key that the destination got.
+/// The key that the code of each send is handed.
 #[derive(Clone, Debug, Serialize)]
 pub struct DownstreamKey {
     pub key: String,
     /// It follows from namespace, action, key and generation. Otherwise its author declared it.
     pub derived: bool,
-    /// The sends that carried it: it is one field for all of them.
+    /// The sends that were handed it: it is one field for all of them.
     pub sends: usize,
 }
 

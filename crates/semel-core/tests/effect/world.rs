@@ -81,6 +81,10 @@ pub(crate) struct World {
     pub(crate) epoch: u64,
     pub(crate) quarantine: Option<Quarantine>,
     pub(crate) backup: (Vec<Effect>, Wall),
+    /// The downstream keys of all requests that really left, by the attempt that made them.
+    pub(crate) requests: Vec<(String, String)>,
+    /// The code does not pass the downstream key on: each request makes an object of its own.
+    pub(crate) drops_key: bool,
     flights: Vec<Flight>,
     places: BTreeMap<String, Place>,
     /// Real milliseconds since the world began.
@@ -108,6 +112,8 @@ impl World {
             epoch: 0,
             quarantine: None,
             backup: (Vec::new(), Wall(WALL_0)),
+            requests: Vec::new(),
+            drops_key: false,
             flights: Vec::new(),
             places: BTreeMap::new(),
             real: 0,
@@ -191,6 +197,7 @@ impl World {
         }
         worker.has_sent = true;
         let (id, key) = (worker.id.clone(), worker.permit.downstream_key.clone());
+        self.requests.push((id.clone(), key.clone()));
         let is_refused = self.place(&key).objects.is_empty() && self.chance.percent(15);
         if is_refused {
             self.workers[index].answer = Some(Answer::Refused);
@@ -215,7 +222,9 @@ impl World {
         let place = self.places.entry(flight.key.clone()).or_default();
         let keeps = |since: i64| at - since < i64::try_from(RETENTION_MS).expect("short");
         let answer = match (contract, &place.remembered) {
-            (Contract::NativeKey { .. }, Some((since, object))) if keeps(*since) => {
+            (Contract::NativeKey { .. }, Some((since, object)))
+                if keeps(*since) && !self.drops_key =>
+            {
                 Answer::Object(object.clone())
             }
             (Contract::Conditional, Some(_)) => Answer::Refused,
@@ -243,6 +252,11 @@ impl World {
 
     fn place(&self, key: &str) -> Place {
         self.places.get(key).cloned().unwrap_or_default()
+    }
+
+    /// How many requests left under a key.
+    pub(crate) fn requests_under(&self, key: &str) -> usize {
+        self.requests.iter().filter(|(_, sent)| sent == key).count()
     }
 
     /// What exists at the destination under a key, oldest first.
@@ -365,6 +379,7 @@ impl World {
     pub(crate) fn forget(&mut self) {
         self.rows.clear();
         self.workers.clear();
+        self.requests.clear();
         self.flights.clear();
         self.places.clear();
         self.back_up();

@@ -192,8 +192,13 @@ impl Driver {
         call.guard = Some(self.guard());
         let engine = self.engine.clone();
         let address = call.address.clone();
+        let was_held = call.approval.is_some();
         let attempt = async move {
-            let result = engine.call_telling(*call, doer).await;
+            let mut result = engine.call_telling(*call, doer).await;
+            // What waited for an approval may be sent by a handler: this is its first answer.
+            if let (Ok((_, was_there)), true) = (&mut result, was_held) {
+                *was_there = false;
+            }
             if is_repeat(&result) {
                 engine.note_repeat(Subject::Effect(address), Door::Run);
             }

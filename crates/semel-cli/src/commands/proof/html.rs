@@ -50,7 +50,7 @@ pub(super) fn page(statement: &Statement, document: &Document) -> String {
 pub(super) fn banner(verdict: &Verdict) -> Markup {
     html! {
         p class={ "verdict " (class(verdict.finding)) } {
-            strong { (verdict.finding) } ": " (verdict.says)
+            strong { (verdict.finding) } ": " (verdict.says.to_string())
         }
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn claims(title: &str, claims: &[Claim]) -> Markup {
             h3 { (title) }
             ul {
                 @for Claim { says, evidence } in claims {
-                    li { (says) small { (evidence) } }
+                    li { (says.to_string()) small { (evidence) } }
                 }
             }
         }

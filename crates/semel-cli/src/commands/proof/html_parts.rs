@@ -128,11 +128,11 @@ fn terms(row: &GenerationStatement) -> Markup {
                 }
             }
             @if let Some(key) = &row.downstream_key {
-                dt { "Sent as" }
+                dt { "Key handed" }
                 dd {
                     code { (key.key) }
                     @if key.derived { ", derived again" } @else { ", declared" }
-                    "; sends under it: " (key.sends)
+                    "; handed to sends: " (key.sends)
                 }
             }
             @if let (Some(receipt), Some(digest)) = (&row.receipt, &row.receipt_digest) {

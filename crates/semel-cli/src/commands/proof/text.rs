@@ -192,8 +192,8 @@ impl Page<'_> {
         }
         if let Some(key) = &row.downstream_key {
             let how = if key.derived { "derived again" } else { "declared" };
-            let text = format!("{} ({how}; sends under it: {})", key.key, key.sends);
-            self.field(2, "sent as", &text);
+            let text = format!("{} ({how}; handed to sends: {})", key.key, key.sends);
+            self.field(2, "key handed", &text);
         }
     }
 

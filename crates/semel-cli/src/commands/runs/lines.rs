@@ -152,7 +152,7 @@ fn words(event: &Event) -> Vec<String> {
             format!("from release {from} to {to} by {actor}: {reason}")
         }
         Event::Effect { id, what, result, repeat } => {
-            let caught = if *repeat { ", a repeat that was not sent" } else { "" };
+            let caught = if *repeat { ", answered from the record" } else { "" };
             return outcome(&format!("{id}  {what}{caught}"), result);
         }
         Event::Received { id, delivery, payload, .. } => {

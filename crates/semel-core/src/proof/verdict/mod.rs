@@ -6,18 +6,25 @@ mod run;
 pub(super) use limits_of::of_the_store;
 pub(super) use run::of_run;
 
+use std::collections::BTreeSet;
+
 use super::effect::downstream_key;
+use super::sentence::{Fact, Headline, Sentence};
 use super::statement::{Claim, Mention, RepeatStatement, Verdict};
 use super::{Finding, Read};
-use crate::effect::State;
+use crate::effect::{EPOCH_SHIFT, State};
 use crate::record::{AlarmKind, Answer, Attempt, By, Contract, Effect, Kind, Outcome};
 use crate::run::input_digest;
 use crate::time::Moment;
 use crate::verify;
 use crate::wire::rfc3339;
 
-pub(super) fn claim(says: impl Into<String>, evidence: impl Into<String>) -> Claim {
+pub(super) fn claim(says: impl Into<Sentence>, evidence: impl Into<String>) -> Claim {
     Claim { says: says.into(), evidence: evidence.into() }
+}
+
+fn broken_rule(what: impl Into<String>, evidence: impl Into<String>) -> Claim {
+    claim(Sentence::Broken(what.into()), evidence)
 }
 
 /// What follows for one effect. `rows` are its generations, the oldest first.
@@ -33,18 +40,20 @@ pub(super) fn of_effect(
     for row in rows {
         let whose = format!("generation {}", row.generation);
         let found = verify::check(row, now).into_iter();
-        broken.extend(found.map(|one| claim(one.what, format!("{} of {whose}", one.invariant))));
+        broken.extend(
+            found.map(|one| broken_rule(one.what, format!("{} of {whose}", one.invariant))),
+        );
     }
     broken.extend(broken_chains(mentions, newest, read));
-    let finding = if broken.is_empty() { finding(newest, now) } else { Finding::Broken };
+    let finding = if broken.is_empty() { finding(newest, read) } else { Finding::Broken };
     let mut proven = identity(newest);
-    proven.extend(outcome(newest, now));
+    proven.extend(outcome(newest, read));
     proven.extend(promise(newest, now));
     proven.extend(persons(newest));
     proven.extend(history(rows, repeats, mentions, read));
     Verdict {
         finding: finding.as_str(),
-        says: sentence(finding, newest, now),
+        says: sentence(finding, newest, read).into(),
         proven,
         not_proven: limits_of::of_effect(newest, repeats, read),
         broken,
@@ -60,12 +69,18 @@ fn broken_chains(mentions: &[Mention], effect: &Effect, read: &Read<'_>) -> Vec<
     };
     let runs = read.runs.iter().filter(|one| is_about(&one.run.id));
     let broken = runs.filter_map(|one| Some((one, one.chain.broken.as_ref()?)));
-    broken
-        .map(|(one, what)| claim(what.clone(), format!("journal of run {}", one.run.id)))
-        .collect()
+    broken.map(|(one, what)| broken_rule(what, format!("journal of run {}", one.run.id))).collect()
 }
 
-fn finding(effect: &Effect, now: &Moment) -> Finding {
+/// Whether the store went back in time, and may have lost an attempt of this effect with its tail.
+fn may_be_forgotten(effect: &Effect, read: &Read<'_>) -> bool {
+    let standing = &read.evidence.standing;
+    let begun_since = |attempt: &Attempt| attempt.fence > standing.epoch << EPOCH_SHIFT;
+    standing.quarantine.is_some() && !effect.attempts.iter().any(begun_since)
+}
+
+fn finding(effect: &Effect, read: &Read<'_>) -> Finding {
+    let now = &read.now;
     if effect.alarms.iter().any(|alarm| alarm.kind == AlarmKind::AppliedTwice) {
         return Finding::Twice;
     }
@@ -76,6 +91,9 @@ fn finding(effect: &Effect, now: &Moment) -> Finding {
         State::Expired => Finding::Expired,
         State::Pending => Finding::InProgress,
         State::InDoubt => Finding::InDoubt,
+        State::Planned | State::Void | State::Failed if may_be_forgotten(effect, read) => {
+            Finding::InDoubt
+        }
         State::Planned | State::Void | State::Failed => Finding::NotDone,
         State::Done if effect.undo.is_some() => Finding::Undone,
         State::Done => match ended_by(effect) {
@@ -90,37 +108,76 @@ fn ended_by(effect: &Effect) -> Option<By> {
     effect.applied().and_then(|attempt| attempt.end.as_ref()).map(|end| end.by)
 }
 
-fn sentence(finding: Finding, effect: &Effect, now: &Moment) -> String {
-    let contract = effect.plan.as_ref().map(|plan| plan.terms.contract);
+fn sentence(finding: Finding, effect: &Effect, read: &Read<'_>) -> Headline {
+    let now = &read.now;
     match finding {
-        Finding::Done => match contract {
-            Some(Contract::Transaction) => "it happened exactly once".into(),
-            Some(Contract::Harmless) => "it happened, perhaps more than once".into(),
-            Some(Contract::AtMostOnce) if sends(effect) == 1 => {
-                "it was sent once, and a receipt proves that it happened".into()
-            }
-            Some(_) | None => "it happened, and the contract makes it count once".into(),
-        },
+        Finding::Done if may_be_forgotten(effect, read) => Headline::PerhapsMore,
+        Finding::Done => how_often(effect, now),
+        Finding::InDoubt if effect.state(now) != State::InDoubt => Headline::Forgotten,
         Finding::NotDone => match effect.state(now) {
-            State::Failed => "it did not happen, and will not".into(),
-            State::Void => "it was cancelled before anything was sent".into(),
-            State::Planned if effect.is_held(now) => "nothing was sent: a person is asked".into(),
+            State::Failed if rests_on_a_person(effect) => Headline::ToldNotAndWillNot,
+            State::Planned if rests_on_a_person(effect) => Headline::ToldNothing,
+            State::Failed => Headline::NotAndWillNot,
+            State::Void => Headline::Cancelled,
+            State::Planned if effect.is_held(now) && effect.attempts.is_empty() => Headline::Held,
+            State::Planned if effect.is_held(now) => Headline::HeldAgain,
             State::Planned | State::Pending | State::Done | State::InDoubt | State::Expired => {
-                "nothing was done so far".into()
+                Headline::NothingSoFar
             }
         },
         Finding::Undone if effect.undo.as_ref().is_some_and(|undo| undo.receipt.is_some()) => {
-            "it happened, and was taken back".into()
+            Headline::Undone
         }
-        Finding::Undone => "it happened, and is being taken back".into(),
-        Finding::Told => "it happened, as somebody says who is on record".into(),
-        Finding::Expired => "it was settled, and its records are past their retention".into(),
-        Finding::InProgress => "it is under way: nobody knows yet".into(),
-        Finding::InDoubt => "it is in doubt: an attempt was cut between send and answer".into(),
-        Finding::Disputed => "it is disputed: a person says failed, a receipt says done".into(),
-        Finding::Twice => "it happened twice: there are two different receipts".into(),
-        Finding::Broken => "these records break the rules: they prove nothing".into(),
+        Finding::Undone => Headline::BeingUndone,
+        Finding::Told => Headline::Told,
+        Finding::Expired => Headline::Expired,
+        Finding::InProgress => Headline::InProgress,
+        Finding::InDoubt => Headline::InDoubt,
+        Finding::Disputed => Headline::Disputed,
+        Finding::Twice => Headline::Twice,
+        Finding::Broken => Headline::Broken,
     }
+}
+
+/// What a receipt says of how often it happened, with all that may have been sent beside it.
+fn how_often(effect: &Effect, now: &Moment) -> Headline {
+    let contract = effect.plan.as_ref().map(|plan| plan.terms.contract);
+    if contract == Some(Contract::Transaction) {
+        return Headline::ExactlyOnce;
+    }
+    let sends = sends(effect);
+    let is_assumed = effect.attempts.iter().any(|attempt| attempt.kind == Kind::Assumed);
+    if sends == 1 && !is_assumed {
+        return Headline::SentOnce;
+    }
+    let applied = effect.applied().map(|attempt| attempt.number);
+    let others = effect.attempts.iter().filter(|attempt| Some(attempt.number) != applied);
+    let mut others = others.filter(|attempt| attempt.kind != Kind::Look);
+    if sends > 1 && others.all(|attempt| is_refuted(attempt) && !attempt.is_unknown(now)) {
+        return Headline::OneOfSends { sends };
+    }
+    let is_unread = effect.attempts.iter().any(has_not_used_key);
+    match contract {
+        Some(Contract::NativeKey { .. }) if is_unread => Headline::KeyUnread { sends },
+        Some(Contract::NativeKey { .. }) if !is_assumed => Headline::UnderOneKey { sends },
+        Some(Contract::Conditional) if !is_assumed => Headline::UnderOneCondition { sends },
+        Some(_) | None => Headline::PerhapsMore,
+    }
+}
+
+/// Whether only a person or an import says that an attempt was not applied.
+fn rests_on_a_person(effect: &Effect) -> bool {
+    let ends = effect.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
+    ends.into_iter().any(|end| matches!(end.by, By::Person | By::Import))
+}
+
+fn is_refuted(attempt: &Attempt) -> bool {
+    let end = attempt.end.as_ref().map(|end| &end.outcome);
+    matches!(end, Some(Outcome::NotApplied { .. }))
+}
+
+fn has_not_used_key(attempt: &Attempt) -> bool {
+    attempt.doubt.as_ref().is_some_and(|doubt| doubt.key_not_used)
 }
 
 pub(super) fn sends(effect: &Effect) -> usize {
@@ -130,19 +187,17 @@ pub(super) fn sends(effect: &Effect) -> usize {
 /// One intent, one row, one key for the destination, one input.
 fn identity(effect: &Effect) -> Vec<Claim> {
     let address = &effect.address;
-    let names = [address.namespace.as_str(), address.action.as_str(), address.key.as_str()];
-    let [namespace, action, key] = names;
     let mut proven = vec![claim(
-        format!("one intent is meant: {action}/{key} in the namespace {namespace}"),
+        Fact::OneIntent {
+            action: address.action.as_str().to_owned(),
+            key: address.key.as_str().to_owned(),
+            namespace: address.namespace.as_str().to_owned(),
+        },
         format!("generation {} at version {}", effect.generation, effect.version),
     )];
     let Some(plan) = &effect.plan else { return proven };
-    let print = &plan.fingerprint;
-    if print.matches(plan.input.text().as_bytes()) {
-        proven.push(claim(
-            "all attempts carry the first input; the same key with another one is refused",
-            "the fingerprint, computed again from the stored input",
-        ));
+    if plan.fingerprint.matches(plan.input.text().as_bytes()) {
+        proven.push(claim(Fact::OneInput, "the fingerprint, computed again from the input"));
     }
     let key = downstream_key(effect, plan);
     let how = if key.derived {
@@ -150,48 +205,44 @@ fn identity(effect: &Effect) -> Vec<Claim> {
     } else {
         "as its author declared it"
     };
-    let says = match key.sends {
-        0 => format!("every send would carry the downstream key {}", key.key),
-        1 => format!("the one send carried the downstream key {}", key.key),
-        sends => format!("all {sends} sends carried the same downstream key {}", key.key),
-    };
-    proven.push(claim(says, how));
+    proven.push(claim(Fact::KeyHanded { sends: key.sends, key: key.key }, how));
     proven
 }
 
-fn outcome(effect: &Effect, now: &Moment) -> Vec<Claim> {
+fn outcome(effect: &Effect, read: &Read<'_>) -> Vec<Claim> {
+    let now = &read.now;
     let mut proven = Vec::new();
-    if let Some((attempt, receipt)) = effect.applied().and_then(|one| Some((one, one.receipt()?))) {
-        let end = attempt.end.as_ref().expect("applied is an end");
-        let by = match end.by {
-            By::Worker => "its worker brought the receipt",
-            By::Late => "its worker brought the receipt after its lease was gone: evidence",
-            By::Look => "a look found it at the destination",
-            By::Person => "a person's decision",
-            By::Import => "an import",
+    if let Some((applied, receipt)) = effect.applied().and_then(|one| Some((one, one.receipt()?))) {
+        let end = applied.end.as_ref().expect("applied is an end");
+        let attempt = applied.number;
+        let (says, by) = match end.by {
+            By::Worker => (Fact::Receipt { attempt }, "from its worker"),
+            By::Late => (Fact::Receipt { attempt }, "from its worker, after its lease had ended"),
+            By::Look => (Fact::Found { attempt }, "from a look at the destination"),
+            By::Person => (Fact::CountsAsDone { attempt }, "by a person's decision"),
+            By::Import => (Fact::CountsAsDone { attempt }, "by an import"),
         };
-        let is_told = matches!(end.by, By::Person | By::Import);
-        let how = if is_told { "counts as done" } else { "happened" };
-        proven.push(claim(
-            format!("attempt {} {how}, and its receipt stands for ever", attempt.number),
-            format!("receipt {} of {}: {by}", short(&input_digest(receipt)), rfc3339(end.at)),
-        ));
+        let digest = input_digest(receipt);
+        let evidence = format!("receipt {} of {}: {by}", short(&digest), rfc3339(end.at));
+        proven.push(claim(says, evidence));
     }
     let refuted = effect.attempts.iter().filter_map(|attempt| Some((attempt, refuted(attempt)?)));
     proven.extend(refuted.map(|(attempt, (by, reason))| {
-        claim(format!("attempt {} changed nothing", attempt.number), format!("{by}: {reason}"))
+        claim(Fact::NotApplied { attempt: attempt.number }, format!("{by}: {reason}"))
     }));
-    if effect.attempts.is_empty() && effect.expired.is_none() {
-        proven.push(claim("nothing was sent", "no attempt is on record, and none is sent before"));
+    let is_silent = effect.attempts.is_empty() && effect.expired.is_none();
+    if is_silent && !may_be_forgotten(effect, read) {
+        proven
+            .push(claim(Fact::NothingSent, "no attempt is on record, and each is before it sends"));
     }
     if effect.state(now) == State::Failed && !effect.attempts.iter().any(|a| a.is_unknown(now)) {
         let reason = effect.failure().unwrap_or("nobody answered in time").to_owned();
-        proven.push(claim("it will not be sent again under this key", reason));
+        proven.push(claim(Fact::NotSentAgain, reason));
     }
     proven
 }
 
-/// Who proved that an attempt was not applied, and how.
+/// Who reported that an attempt was not applied, and why.
 fn refuted(attempt: &Attempt) -> Option<(&'static str, &str)> {
     if attempt.kind == Kind::Look {
         return None;
@@ -199,57 +250,59 @@ fn refuted(attempt: &Attempt) -> Option<(&'static str, &str)> {
     let end = attempt.end.as_ref()?;
     let Outcome::NotApplied { reason, .. } = &end.outcome else { return None };
     let by = match end.by {
-        By::Worker | By::Late => "proof of its worker",
-        By::Look => "a look at the destination",
-        By::Person => "a person's word",
-        By::Import => "an import",
+        By::Worker | By::Late => "by its worker",
+        By::Look => "by a look at the destination",
+        By::Person => "by a person's decision",
+        By::Import => "by an import",
     };
     Some((by, reason))
 }
 
-/// The promise of the contract, and what shows that its conditions were kept.
+/// The contract, and what was begun under it.
 fn promise(effect: &Effect, now: &Moment) -> Option<Claim> {
     let plan = effect.plan.as_ref()?;
     let contract = plan.terms.contract;
     if effect.attempts.is_empty() || effect.state(now) == State::Pending {
         return None;
     }
-    let sends = counted(sends(effect), "send");
-    let evidence = match contract {
-        Contract::Transaction => "receipt and rows are one commit of one database".to_owned(),
+    let mut evidence = counted(sends(effect), "send");
+    match contract {
         Contract::NativeKey { .. } => {
             let first = effect.first_sent?;
             let horizon = contract.horizon(first, plan.terms.settle_ms)?;
-            format!("{sends}, all before the horizon {}", rfc3339(horizon))
+            let mut sent = effect.attempts.iter().filter(|one| one.kind == Kind::Send);
+            if sent.all(|one| one.began < horizon) {
+                evidence.push_str(&format!(", all begun before the horizon {}", rfc3339(horizon)));
+            }
         }
-        Contract::Conditional => format!("{sends} under one condition"),
         Contract::Probe { .. } => {
             let looks = effect.attempts.iter().filter(|one| one.kind == Kind::Look).count();
-            let looks = counted(looks, "look");
-            format!("{sends} and {looks}, each resend after a look that found nothing")
+            evidence.push_str(&format!(" and {}", counted(looks, "look")));
         }
-        Contract::AtMostOnce => format!("{sends}, none of them after a doubt by itself"),
-        Contract::Harmless => sends,
-    };
-    Some(claim(format!("{}: {}", contract.name(), contract.promise()), evidence))
+        Contract::Transaction => "rows and receipt are one commit".clone_into(&mut evidence),
+        Contract::Conditional | Contract::AtMostOnce | Contract::Harmless => {}
+    }
+    let (name, promise) = (contract.name(), contract.promise());
+    Some(claim(Fact::Contract { name, promise }, evidence))
 }
 
 fn persons(effect: &Effect) -> Vec<Claim> {
     let mut proven = Vec::new();
     let judged = effect.approval.as_ref().and_then(|one| Some((one, one.judgement.as_ref()?)));
     if let Some((approval, given)) = judged {
+        let actor = given.actor.clone();
         let says = match given.answer {
-            Answer::Approved => format!("{} approved exactly what is sent", given.actor),
-            Answer::Denied => format!("{} denied it", given.actor),
-            Answer::Returned => format!("{} gave it back to its author", given.actor),
-            Answer::Expired => "nobody answered in time, which is a no".to_owned(),
+            Answer::Approved => Fact::Approved { actor },
+            Answer::Denied => Fact::Denied { actor },
+            Answer::Returned => Fact::Returned { actor },
+            Answer::Expired => Fact::NoAnswer,
         };
         let evidence = format!("digest {} at {}", short(&approval.digest), rfc3339(given.at));
         proven.push(claim(says, evidence));
     }
     for decision in &effect.decisions {
         proven.push(claim(
-            format!("{} decided: {}", decision.actor, decision.verdict.as_str()),
+            Fact::Decided { actor: decision.actor.clone(), verdict: decision.verdict.as_str() },
             format!(
                 "upon version {} at {}: {}",
                 decision.version,
@@ -261,11 +314,11 @@ fn persons(effect: &Effect) -> Vec<Claim> {
     if let Some(undo) = &effect.undo {
         let by = format!("{}/{}", undo.by.action, undo.by.key);
         proven.push(match &undo.receipt {
-            Some(receipt) => claim(
-                format!("it was taken back by {by}"),
-                format!("receipt {}", short(&input_digest(receipt))),
-            ),
-            None => claim(format!("{by} may be taking it back"), "an undo was begun"),
+            Some(receipt) => {
+                let evidence = format!("receipt {}", short(&input_digest(receipt)));
+                claim(Fact::UndoneBy { by }, evidence)
+            }
+            None => claim(Fact::UndoBegun { by }, "its receipt is not there yet"),
         });
     }
     proven
@@ -279,36 +332,26 @@ fn history(
     read: &Read<'_>,
 ) -> Vec<Claim> {
     let mut proven = Vec::new();
-    if rows.len() > 1 {
-        proven.push(claim(
-            format!(
-                "it was opened anew by people's decisions: {}",
-                counted(rows.len(), "generation")
-            ),
-            "each generation has its own downstream key, and fences rise over all of them",
-        ));
+    let keys = rows.iter().filter_map(|row| row.plan.as_ref()).map(|plan| &plan.downstream_key);
+    let keys: BTreeSet<&String> = keys.collect();
+    if rows.len() > 1 && keys.len() == rows.len() {
+        proven.push(claim(Fact::Generations { count: rows.len() }, "the records of all of them"));
     }
     let total: u64 = repeats.iter().fold(0, |sum, one| sum.saturating_add(one.at_least));
     if total > 0 {
         let doors: Vec<_> =
             repeats.iter().map(|one| format!("{} by {}", one.at_least, one.door)).collect();
-        proven.push(claim(
-            format!("repeats were answered without a send: at least {total}"),
-            doors.join(", "),
-        ));
+        proven.push(claim(Fact::Repeats { total }, doors.join(", ")));
     }
     for one in read.runs.iter().filter(|one| one.chain.verified) {
         let named = mentions.iter().filter(|mention| mention.run == one.run.id);
         let places: Vec<_> = named.map(|mention| mention.seq.to_string()).collect();
         if !places.is_empty() {
+            let (entries, head) = (one.chain.entries, short(&one.chain.head));
+            let places = places.join(", ");
             proven.push(claim(
-                format!("run {} planned it before it was begun", one.run.id),
-                format!(
-                    "entries {} of {}, hash chain followed up to {}",
-                    places.join(", "),
-                    one.chain.entries,
-                    short(&one.chain.head)
-                ),
+                Fact::Named { run: one.run.id.clone() },
+                format!("entries {places} of {entries}, hash chain followed up to {head}"),
             ));
         }
     }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::super::sentence::{Fact, Headline, Open, Sentence};
 use super::super::statement::{Claim, EffectStatement, RunStatement, Verdict};
 use super::super::{Finding, ReadRun, effect_named};
-use super::{claim, short};
+use super::{broken_rule, claim, short};
 use crate::journal::{Event, Outcome, Value};
 use crate::run::State;
 use crate::time::Moment;
@@ -35,7 +36,7 @@ pub(crate) fn of_run(
     };
     Verdict {
         finding: finding.as_str(),
-        says: sentence(run, effects),
+        says: sentence(run, effects).into(),
         proven: proven(run),
         not_proven: not_proven(run, effects),
         broken,
@@ -50,23 +51,25 @@ fn broken(
 ) -> Vec<Claim> {
     let mut broken = Vec::new();
     if let Some(what) = &run.chain.broken {
-        broken.push(claim(what.clone(), "the hash chain of the journal"));
+        broken.push(broken_rule(what, "the hash chain of the journal"));
     }
     if !run.id_derives {
-        broken.push(claim("the id of the run does not follow from its key", "derived again"));
+        broken.push(broken_rule("the id of the run does not follow from its key", "derived again"));
     }
     // Behind a break nothing is read, so the last entry is not the run's last.
     if run.chain.verified {
         let last = read.entries.last().map(|(_, entry)| &entry.event);
         let found = verify::check_run(&read.run, last, now).into_iter();
-        broken.extend(found.map(|one| claim(one.what, format!("{} of the run", one.invariant))));
+        broken.extend(
+            found.map(|one| broken_rule(one.what, format!("{} of the run", one.invariant))),
+        );
     }
     broken.extend(unlike_journal(effects, read));
     for effect in effects {
         let name = format!("{}/{}", effect.action, effect.key);
         let found = effect.verdict.broken.iter().filter(|one| !broken.contains(one));
         let told: Vec<_> =
-            found.map(|one| claim(format!("{name}: {}", one.says), one.evidence.clone())).collect();
+            found.map(|one| broken_rule(format!("{name}: {}", one.says), &one.evidence)).collect();
         broken.extend(told);
     }
     broken
@@ -82,11 +85,11 @@ fn unlike_journal(effects: &[EffectStatement], read: &ReadRun) -> Vec<Claim> {
         let Event::Effect { result: Outcome::Value(given), .. } = &entry.event else { continue };
         let found = effects.iter().find(|one| format!("{}/{}", one.action, one.key) == name);
         match found {
-            None => broken.push(claim(
+            None => broken.push(broken_rule(
                 format!("{name} was settled, and the ledger has no such effect"),
                 format!("entry {seq} of the journal"),
             )),
-            Some(effect) if !holds(effect, given) => broken.push(claim(
+            Some(effect) if !holds(effect, given) => broken.push(broken_rule(
                 format!("{name}: the ledger has another receipt than the run was given"),
                 format!("entry {seq} of the journal"),
             )),
@@ -98,7 +101,7 @@ fn unlike_journal(effects: &[EffectStatement], read: &ReadRun) -> Vec<Claim> {
     for effect in effects.iter().filter(|_| is_whole) {
         let name = format!("{}/{}", effect.action, effect.key);
         if !named.contains(name.as_str()) {
-            broken.push(claim(
+            broken.push(broken_rule(
                 format!("{name} is shown as an effect of the run, which never asked for it"),
                 "the journal of the run",
             ));
@@ -115,7 +118,7 @@ fn holds(effect: &EffectStatement, given: &Value) -> bool {
     })
 }
 
-fn sentence(run: &RunStatement, effects: &[EffectStatement]) -> String {
+fn sentence(run: &RunStatement, effects: &[EffectStatement]) -> Headline {
     let mut counts: Vec<String> = Vec::new();
     for finding in Finding::ALL {
         let count = effects.iter().filter(|one| one.verdict.finding == finding.as_str()).count();
@@ -123,34 +126,27 @@ fn sentence(run: &RunStatement, effects: &[EffectStatement]) -> String {
             counts.push(format!("{count} {}", finding.as_str()));
         }
     }
-    match counts.is_empty() {
-        true => format!("the run is {}; it has no effects", run.state),
-        false => format!("the run is {}; of its effects {}", run.state, counts.join(", ")),
-    }
+    Headline::Run { state: run.state, counts }
 }
 
 fn proven(run: &RunStatement) -> Vec<Claim> {
     let mut proven = Vec::new();
     if run.id_derives {
+        let (workflow, key) = (run.workflow.clone(), run.key.clone());
         proven.push(claim(
-            format!("one run is meant: {} started by the key {}", run.workflow, run.key),
+            Fact::OneRun { workflow, key },
             "its id, derived again from namespace, workflow and key",
         ));
     }
     if run.chain.verified && run.chain.entries > 0 {
-        proven.push(claim(
-            "its journal is whole, and no entry was changed after it was written",
-            format!(
-                "{} entries, each chained to the one before, up to {}",
-                run.chain.entries,
-                short(&run.chain.head)
-            ),
-        ));
+        let (entries, head) = (run.chain.entries, short(&run.chain.head));
+        let evidence = format!("{entries} entries, each chained to the one before, up to {head}");
+        proven.push(claim(Fact::JournalWhole, evidence));
     }
-    if run.takes.len() > 1 {
+    if run.takes.len() > 1 && run.takes.is_sorted_by(|one, next| one.fence < next.fence) {
         let fences: Vec<_> = run.takes.iter().map(|take| take.fence.to_string()).collect();
         proven.push(claim(
-            format!("{} workers led it one after the other, each by its journal", run.takes.len()),
+            Fact::Workers { count: run.takes.len() },
             format!("fences {}", fences.join(" < ")),
         ));
     }
@@ -158,10 +154,7 @@ fn proven(run: &RunStatement) -> Vec<Claim> {
     if total > 0 {
         let doors: Vec<_> =
             run.repeats.iter().map(|one| format!("{} by {}", one.at_least, one.door)).collect();
-        proven.push(claim(
-            format!("repeats met the run that was there: at least {total}"),
-            doors.join(", "),
-        ));
+        proven.push(claim(Fact::RunRepeats { total }, doors.join(", ")));
     }
     proven
 }
@@ -169,18 +162,20 @@ fn proven(run: &RunStatement) -> Vec<Claim> {
 fn not_proven(run: &RunStatement, effects: &[EffectStatement]) -> Vec<Claim> {
     let mut open = Vec::new();
     if run.chain.entries == 0 {
-        open.push(claim("what happened in the run", "its journal is past its retention"));
+        open.push(claim(Open::RunHistory, "its journal is past its retention"));
     }
     for child in &run.children {
         open.push(claim(
-            format!("what the child {} did", child.id),
+            Open::Child { run: child.id.clone() },
             format!("it is {}; `semel proof {}` tells", child.state, child.id),
         ));
     }
     for effect in effects {
         let name = format!("{}/{}", effect.action, effect.key);
-        let of_effect = effect.verdict.not_proven.iter();
-        open.extend(of_effect.map(|one| claim(format!("{name}: {}", one.says), &one.evidence)));
+        for one in &effect.verdict.not_proven {
+            let says = Sentence::Of(name.clone(), Box::new(one.says.clone()));
+            open.push(claim(says, &one.evidence));
+        }
     }
     open
 }

@@ -75,7 +75,7 @@ impl Walk {
                 || worker.permit.kind == Kind::Look
                 || self.world.chance.percent(50) =>
             {
-                Report::Unknown { reason, key_not_used: false }
+                Report::Unknown { reason, key_not_used: self.world.drops_key }
             }
             None => {
                 // It never sent and will not: that is a proof.
