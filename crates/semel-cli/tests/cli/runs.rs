@@ -289,6 +289,9 @@ fn req_v1_show_tells_failed_attempts_and_the_one_that_worked() {
         assert!(text.contains("flaky#0  attempt 1, again at "), "{text}");
         assert!(text.contains(": no luck (step_failed)\n"), "{text}");
         assert!(text.contains("flaky#0  3 attempts: 3\n"), "{text}");
+        let proof = world.semel(&["proof", "flaky/e-1"]).expect(0).stdout;
+        assert!(proof.contains(" step flaky#0\n"), "{proof}");
+        assert!(!proof.contains("step step"), "{proof}");
     });
 }
 

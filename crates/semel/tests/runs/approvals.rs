@@ -117,6 +117,33 @@ async fn bug_vercel_1203_an_approval_after_fifty_restarts_sends_once_under_the_f
     verified(&semel, "home").await;
 }
 
+/// What waited for an approval may be sent by somebody else: the run's first answer is no repeat.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_answer_after_an_approval_is_not_counted_as_a_repeat() {
+    let (place, sent) = (Place::new(), Sent::default());
+    let semel = place.open().await;
+    let working = offer(&semel, "w", &sent, true);
+    let run = start(&semel, "w", "home").await;
+    working.stop(Duration::from_secs(5)).await;
+    approve(&semel, "home").await;
+    let direct = semel
+        .effect("publish")
+        .key(["home"])
+        .input(&json!({ "page": "home" }))
+        .contract(NativeKey::hours(24));
+    let answer: String =
+        direct.call(|_| async { Ok::<_, semel::Failure>("published".to_owned()) }).await.unwrap();
+    assert_eq!(answer, "published");
+    offer(&semel, "w", &sent, true);
+    assert_eq!(run.result::<String>().await.unwrap(), "published");
+    assert_eq!(sent.lock().unwrap().len(), 0, "the other one sent it");
+    let proof = run.proof().await.unwrap().json();
+    let proof: serde_json::Value = serde_json::from_str(&proof).unwrap();
+    let effect = &proof["proof"]["statement"]["effects"][0];
+    let repeats = effect["mentions"].as_array().unwrap().iter().filter(|one| one["repeat"] == true);
+    assert_eq!((repeats.count(), &effect["repeats"]), (0, &json!([])), "{effect:#}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn req_a2_repeated_and_opposite_answers_get_the_first_one() {
     let (place, sent) = (Place::new(), Sent::default());

@@ -38,7 +38,7 @@ pub(super) fn run(run: &RunStatement) -> Markup {
                         td { (entry.seq) }
                         td { (entry.at) }
                         td {
-                            (entry.kind) " " (entry.what.as_deref().unwrap_or_default())
+                            (super::text::named(entry))
                             @if let Some(end) = entry.end { " " (end) }
                             @if entry.repeat { " (the receipt was there before)" }
                             @if let Some(fault) = &entry.fault { ": " (fault.code) }

@@ -285,11 +285,9 @@ impl Page<'_> {
     }
 
     fn entry(&mut self, entry: &EntryView) {
-        // An effect is named as one by what it is about.
-        let kind = if entry.kind == "effect" { "settled" } else { entry.kind };
-        let mut text = format!("{:>4} {} {kind}", entry.seq, entry.at);
+        let mut text = format!("{:>4} {} {}", entry.seq, entry.at, named(entry));
         let fence = entry.fence.map(|fence| format!("fence {fence}"));
-        let more = [&entry.what, &entry.worker, &fence, &entry.run, &entry.delivery, &entry.actor];
+        let more = [&entry.worker, &fence, &entry.run, &entry.delivery, &entry.actor];
         for word in more.into_iter().flatten() {
             text.push_str(&format!(" {word}"));
         }
@@ -304,4 +302,13 @@ impl Page<'_> {
         }
         self.line(2, &text);
     }
+}
+
+/// The kind of an entry, its command, and what that asks for where the kind does not say it.
+pub(super) fn named(entry: &EntryView) -> String {
+    // An effect is named as one by what it is about.
+    let kind = if entry.kind == "effect" { "settled" } else { entry.kind };
+    let what = entry.what.as_deref().filter(|what| *what != entry.kind);
+    let words = [Some(kind), entry.id.as_deref(), what];
+    words.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
