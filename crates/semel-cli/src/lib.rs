@@ -9,6 +9,7 @@ mod exit;
 mod mail;
 mod model;
 mod print;
+mod program;
 mod veil;
 
 use std::ffi::OsString;
@@ -24,6 +25,7 @@ use semel_server::operate::{self, Otlp, Telemetry, Watching};
 
 pub use commands::bench::Place as BenchPlace;
 pub use commands::verify::{export_head, problems};
+pub use program::start_again_by;
 
 use args::Args;
 use config::{Config, LogFormat, Sources};

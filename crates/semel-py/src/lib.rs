@@ -35,6 +35,8 @@ use pyo3::prelude::*;
 #[pyfunction]
 fn cli(py: Python<'_>, line: Vec<OsString>) -> PyResult<u8> {
     process::runtime()?;
+    let python: OsString = py.import("sys")?.getattr("executable")?.extract()?;
+    semel_cli::start_again_by(vec![python, "-m".into(), "semel".into()]);
     // An exit code cannot be looked into: it is 0 or not, and the command says which.
     Ok(py.detach(|| semel_cli::run_to_code(line)))
 }

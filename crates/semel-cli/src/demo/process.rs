@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 
 use crate::commands::Place;
+use crate::program;
 
 /// This very program.
 pub(super) fn semel() -> anyhow::Result<Command> {
-    let program = std::env::current_exe().context("this program's own file")?;
-    let mut command = Command::new(program);
+    let mut command = program::again()?;
     command.kill_on_drop(true).stdin(Stdio::null());
     Ok(command)
 }

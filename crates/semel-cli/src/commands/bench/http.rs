@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::process::Child;
 
 use super::ledger::{Work, measure};
 use super::{Measured, progress, raw, runs};
@@ -92,7 +92,7 @@ struct Server {
 
 impl Server {
     async fn start(file: &Path, settings: &[&str]) -> anyhow::Result<Server> {
-        let mut command = Command::new(std::env::current_exe()?);
+        let mut command = crate::program::again()?;
         let store = format!("sqlite:{}", file.display());
         command.args(["--json", "--store", &store, "serve", "--listen", "127.0.0.1:0"]);
         for setting in settings {

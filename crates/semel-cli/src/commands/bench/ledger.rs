@@ -66,11 +66,10 @@ async fn several_processes() -> anyhow::Result<Measured> {
     let url = format!("sqlite:{}", file.display());
     // Created before the race, so that nobody measures the migration.
     drop(Semel::open(&url).await?);
-    let program = std::env::current_exe()?;
     let started = Instant::now();
     let mut children = Vec::new();
     for number in 0..PROCESSES {
-        let mut command = tokio::process::Command::new(&program);
+        let mut command = crate::program::again()?;
         command.args(["--store", &url, "bench-worker", &SECONDS.to_string()]);
         command.args([&CALLERS_EACH.to_string(), &format!("p{number}")]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);

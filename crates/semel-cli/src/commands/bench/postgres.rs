@@ -98,14 +98,13 @@ async fn measure(
     steps: u32,
     ungrouped: Option<usize>,
 ) -> anyhow::Result<Measured> {
-    let program = std::env::current_exe()?;
     let url = match ungrouped {
         None => schema.url.clone(),
         Some(connections) => format!("{}&group=1&connections={connections}", schema.url),
     };
     let mut children = Vec::new();
     for number in 0..processes {
-        let mut command = tokio::process::Command::new(&program);
+        let mut command = crate::program::again()?;
         let kind = if kind == Kind::Ledger { "ledger" } else { "runs" };
         command.args(["--store", &url, "bench-postgres", kind]);
         command.args([&(at_once / processes).to_string(), &format!("p{number}")]);
