@@ -181,6 +181,11 @@ pub enum Event {
     Paused {
         id: Option<String>,
         fault: Fault,
+        /// The code stopped with this entry before it asked for anything more: it hears the entry
+        /// anew with the next take. `None` where earlier code may have asked, and in journals of
+        /// before that was so.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        anew: Option<u64>,
     },
     /// An operator let it go on.
     Resumed {

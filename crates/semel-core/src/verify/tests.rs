@@ -46,7 +46,7 @@ fn paused() -> (Run, Event) {
     let fault = Fault::new(Code::Diverged, "no");
     let (code, detail) = (fault.code.clone(), fault.detail.clone());
     let pause = Pause { id: None, code, detail, raised: None, at: Wall(5) };
-    (run::pause(&running(), 1, pause).unwrap(), Event::Paused { id: None, fault })
+    (run::pause(&running(), 1, pause).unwrap(), Event::Paused { id: None, fault, anew: None })
 }
 
 fn parked(on: On, due: Option<At>) -> Run {

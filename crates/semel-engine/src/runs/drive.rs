@@ -121,6 +121,12 @@ pub(crate) struct Driver {
     stopped: Option<Halt>,
     /// The place of the entry that was delivered last.
     pub(crate) last: Option<Place>,
+    /// The entry that the code heard last.
+    heard_last: u64,
+    /// The entry with which the code stopped.
+    stopped_with: Option<u64>,
+    /// The last pause of the journal, and what the code was to hear anew after it.
+    paused_last: Option<(u64, Option<u64>)>,
     /// Effects that were planned and have no result in the journal, with what they are.
     pub(crate) open_effects: BTreeMap<String, String>,
     /// The journal says that it is being cancelled.
@@ -185,6 +191,9 @@ impl Driver {
             outcome: None,
             stopped: None,
             last: None,
+            heard_last: 0,
+            stopped_with: None,
+            paused_last: None,
             open_effects: BTreeMap::new(),
             is_cancelling: false,
             is_overdue: false,
@@ -261,7 +270,7 @@ impl Driver {
     /// Delivers one entry and polls the code until it is idle.
     async fn deliver(&mut self, place: Place, at: At, event: Event) -> Result<(), Halt> {
         self.last = Some(place);
-        self.note(&event);
+        self.note(place.seq, &event);
         if !self.asks_code {
             return Ok(());
         }
@@ -280,6 +289,7 @@ impl Driver {
         if let Event::Started { input, .. } = &event {
             let input = read_value(&self.engine, &self.run.namespace, input).await?;
             lock(&self.desk).now = Some(at);
+            self.heard_last = place.seq;
             return self.begin_body(input).await;
         }
         let delivered = {
@@ -288,7 +298,10 @@ impl Driver {
             desk.course.deliver(place.seq, at, &event)
         };
         // Code that stopped early has not asked for what follows: that is why, not how, it differs.
-        let differs = |divergence| self.stopped.take().unwrap_or_else(|| diverged(&divergence));
+        let differs = |divergence| {
+            self.stopped_with = None;
+            self.stopped.take().unwrap_or_else(|| diverged(&divergence))
+        };
         match delivered.map_err(differs)? {
             Delivered::Noted => Ok(()),
             Delivered::Answer { id, answer } => {
@@ -310,14 +323,16 @@ impl Driver {
                     return self.undone(&id, receipt.as_ref()).await;
                 }
                 lock(&self.desk).answer(&id, answer);
+                self.heard_last = place.seq;
                 self.poll_body().await
             }
         }
     }
 
     /// Remembers what must be settled before the run may end.
-    fn note(&mut self, event: &Event) {
+    fn note(&mut self, seq: u64, event: &Event) {
         match event {
+            Event::Paused { anew, .. } => self.paused_last = Some((seq, *anew)),
             Event::Planned { id, what, .. } if what.starts_with("child ") => {
                 self.children.planned(id, what);
             }
@@ -347,10 +362,17 @@ impl Driver {
             | Event::Entered { .. }
             | Event::Undoing { .. }
             | Event::Moved { .. }
-            | Event::Paused { .. }
             | Event::Resumed { .. }
             | Event::Finished { .. } => {}
         }
+    }
+
+    /// The entry that the code hears anew when it goes on, because it stopped there and no code
+    /// before it can have asked for a wait with it.
+    pub(crate) fn hears_anew(&self) -> Option<u64> {
+        let with = self.stopped_with.filter(|_| self.waits_before.is_empty())?;
+        let is_first = self.paused_last.is_none_or(|(seq, anew)| seq < with || anew == Some(with));
+        is_first.then_some(with)
     }
 
     /// Whether it is on its way to its end, by a cancel or its deadline.
@@ -435,17 +457,27 @@ struct Heard {
 }
 
 /// What was written while no worker had the run, its start and the values that an operator gave,
-/// reaches the code with the next take.
+/// reaches the code with the next take. So does the entry with which the code stopped.
 fn heard(entries: &[(Place, Entry)]) -> Vec<Heard> {
     let mut next = None;
+    let mut anew = HashMap::new();
     let mut all: Vec<Heard> = Vec::with_capacity(entries.len());
-    for (with, (_, entry)) in entries.iter().enumerate().rev() {
+    for (with, (place, entry)) in entries.iter().enumerate().rev() {
         let own = Heard { at: entry.at, with };
-        if let Event::Taken { hears, .. } = &entry.event {
-            next = hears.then_some(own);
-        }
-        let waits = matches!(entry.event, Event::Started { .. } | Event::Skipped { .. });
-        all.push(next.filter(|_| waits).unwrap_or(own));
+        let waits = match &entry.event {
+            Event::Taken { hears, .. } => {
+                next = hears.then_some(own);
+                None
+            }
+            Event::Paused { anew: Some(seq), .. } => {
+                // Of several pauses the last one counts.
+                next.map(|take| anew.entry(*seq).or_insert(take));
+                None
+            }
+            Event::Started { .. } | Event::Skipped { .. } => next,
+            _ => None,
+        };
+        all.push(anew.get(&place.seq).copied().or(waits).unwrap_or(own));
     }
     all.reverse();
     all
@@ -488,6 +520,29 @@ mod tests {
     fn the_start_of_a_run_is_heard_with_its_first_take() {
         assert_eq!(heard_s(&[STARTED, NEW, STEP, NEW]), [1, 1, 2, 3]);
         assert_eq!(heard_s(&[STARTED, NEW, SKIPPED, NEW]), [1, 1, 3, 3]);
+    }
+
+    const RAISED: &str = r#"{"paused":{"id":null,"fault":{"code":"body_raised","detail":"x"}}}"#;
+
+    fn raised_with(seq: u64) -> String {
+        RAISED.replace("\"id\":null", &format!("\"id\":null,\"anew\":{seq}"))
+    }
+
+    #[test]
+    fn the_entry_with_which_the_code_stopped_is_heard_with_the_take_after_the_last_pause() {
+        let step = raised_with(2);
+        assert_eq!(heard_s(&[STARTED, NEW, STEP, &step, NEW]), [1, 1, 4, 3, 4]);
+        assert_eq!(heard_s(&[STARTED, NEW, STEP, &step, NEW, &step, NEW])[2], 6);
+        assert_eq!(heard_s(&[STARTED, NEW, STEP, &step])[2], 2, "nobody has it");
+        let start = raised_with(0);
+        assert_eq!(heard_s(&[STARTED, NEW, &start, NEW, STEP]), [3, 1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn a_pause_of_before_moves_no_time() {
+        assert_eq!(heard_s(&[STARTED, NEW, STEP, RAISED, NEW]), [1, 1, 2, 3, 4]);
+        let step = raised_with(2);
+        assert_eq!(heard_s(&[STARTED, OLD, STEP, &step, OLD])[2], 2);
     }
 
     #[test]

@@ -230,7 +230,8 @@ impl Engine {
         let paused = run
             .paused
             .as_ref()
-            .map(|pause| Event::Paused { id: pause.id.clone(), fault: run::fault_of(pause) });
+            .map(|pause| (pause.id.clone(), run::fault_of(pause)))
+            .map(|(id, fault)| Event::Paused { id, fault, anew: None });
         for event in std::iter::once(event).chain(paused) {
             ink.append(At::from(&now), event);
         }

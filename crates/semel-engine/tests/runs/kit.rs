@@ -68,6 +68,11 @@ impl There {
         (applied.len(), applied.values().map(Vec::len).sum())
     }
 
+    /// Counts something that is no step.
+    pub(crate) fn note_run(&self, what: &str) {
+        self.run_step(what);
+    }
+
     fn run_step(&self, id: &str) -> u32 {
         let mut ran = self.ran.lock().expect("no panic");
         let count = ran.entry(id.to_owned()).or_default();

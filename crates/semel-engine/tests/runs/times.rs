@@ -118,6 +118,111 @@ fn what_an_operator_gave_is_heard_with_the_next_take() {
     });
 }
 
+async fn retry(world: &World) {
+    let retried = world.outside.retry_run(&Namespace::default(), &run_id(), "ann", "mended").await;
+    retried.expect("it is paused");
+}
+
+/// Code that stops by mistake with its start or with its step, until it is mended.
+fn mistaken(port: Port, kit: Kit) -> Done {
+    async move {
+        stop_while_wrong(&kit, 0);
+        kit.step(&port, "first", "1").await?;
+        stop_while_wrong(&kit, 1);
+        let came = wait(&port, "word", Some(3_000)).await?;
+        sleep(&port, 2_000).await?;
+        Ok(came.unwrap_or_else(|| json("\"nothing\"")))
+    }
+    .boxed()
+}
+
+fn stop_while_wrong(kit: &Kit, place: u32) {
+    assert!(kit.there.ran("wrong") != place + 1, "c.uppr()");
+}
+
+/// Whoever mends the code and retries the run: the wait that follows counts from there.
+#[test]
+fn a_wait_after_a_mistake_counts_from_the_take_after_the_retry() {
+    for place in [1, 2] {
+        for retries in [1, 2] {
+            for dies_after_ms in [None, Some(0), Some(1_000), Some(4_000)] {
+                play(async {
+                    let world = World::new();
+                    for _ in 0..place {
+                        world.there.note_run("wrong");
+                    }
+                    let first = world.live("first", mistaken, None);
+                    first.start_run();
+                    world.reach(State::Paused).await;
+                    for turn in 1..=retries {
+                        world.pass_ms(60_000).await;
+                        if turn == retries {
+                            for _ in 0..9 {
+                                world.there.note_run("wrong");
+                            }
+                        }
+                        retry(&world).await;
+                        world.idle().await;
+                    }
+                    let _second = match dies_after_ms {
+                        None => None,
+                        Some(ms) => {
+                            world.pass_ms(ms).await;
+                            first.life.kill();
+                            world.pass_ms(500).await;
+                            Some(world.live("second", mistaken, None))
+                        }
+                    };
+                    world.end().await;
+                    world.check(State::Done).await;
+                    let names = (place, retries, dies_after_ms);
+                    let mended = 60 * i64::from(retries);
+                    let timed_out = seconds(&world, "timed_out").await[0];
+                    assert!(timed_out >= mended + 3, "{names:?}: out after {timed_out}");
+                    assert!(timed_out < mended + 60, "{names:?}: out after {timed_out}");
+                    assert!(seconds(&world, "fired").await[0] >= timed_out + 2, "{names:?}");
+                });
+            }
+        }
+    }
+}
+
+/// A release with a mistake takes a run whose earlier code has asked: mended, the wait goes on.
+#[test]
+fn a_wait_that_was_asked_for_before_a_mistake_is_not_begun_again() {
+    fn waits(port: Port, kit: Kit) -> Done {
+        async move {
+            kit.step(&port, "first", "1").await?;
+            stop_while_wrong(&kit, 1);
+            sleep(&port, 100_000).await.map(|()| json("0"))
+        }
+        .boxed()
+    }
+    for mistakes in [1, 2] {
+        play(async {
+            let world = World::new();
+            let worker = world.live("worker", waits, None);
+            worker.start_run();
+            world.pass_ms(50_000).await;
+            assert_eq!(world.state().await, Some(State::Waiting));
+            world.there.note_run("wrong");
+            world.there.note_run("wrong");
+            world.reach(State::Paused).await;
+            for turn in 1..=mistakes {
+                world.pass_ms(10_000).await;
+                if turn == mistakes {
+                    world.there.note_run("wrong");
+                }
+                retry(&world).await;
+                world.idle().await;
+            }
+            world.end().await;
+            let fired = seconds(&world, "fired").await[0];
+            assert!((100..150).contains(&fired), "{mistakes}: fired after {fired}");
+        });
+    }
+}
+
 #[test]
 fn the_clock_of_the_code_is_the_same_in_every_replay_and_no_wait_ends_early() {
     for late_ms in [0, 1_000, 7_000] {

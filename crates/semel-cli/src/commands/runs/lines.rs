@@ -161,7 +161,7 @@ fn words(event: &Event) -> Vec<String> {
         Event::Cancelling { actor, reason } | Event::Resumed { actor, reason } => {
             format!("by {actor}: {reason}")
         }
-        Event::Paused { id, fault } => {
+        Event::Paused { id, fault, .. } => {
             return with_fault(id.as_deref().unwrap_or("the run"), fault);
         }
         Event::Skipped { id, actor, reason, value: given } => {

@@ -56,6 +56,7 @@ impl Driver {
     fn stop_code(&mut self, why: Halt) {
         self.body = None;
         self.stopped = Some(why);
+        self.stopped_with = Some(self.heard_last);
     }
 
     /// Halts the run for what stopped its code, unless the run is ended without the code.

@@ -121,10 +121,8 @@ impl Driver {
         tracing::warn!(run = %self.run.id, %code, exception, "paused");
         let at = self.engine.store().ground().now.wall;
         let paused = Pause { id: id.clone(), code, detail, raised, at };
-        self.leave(Some(Event::Paused { id, fault }), |run, _| {
-            run::pause(run, fence, paused.clone())
-        })
-        .await?;
+        let event = Event::Paused { id, fault, anew: self.hears_anew() };
+        self.leave(Some(event), |run, _| run::pause(run, fence, paused.clone())).await?;
         Ok(Left::Away)
     }
 
