@@ -45,6 +45,7 @@ impl Engine {
         digest: &str,
         may: impl Fn(&Effect) -> bool,
     ) -> Result<Decided, Error> {
+        let person = &*self.redacted_person(person);
         let mut stored = self.store().load(address).await?;
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let ground = self.store().ground();

@@ -140,7 +140,7 @@ impl Engine {
     }
 
     pub(crate) fn complete(&self, ask: &mut Begin) {
-        ask.input = self.redacted(std::mem::replace(&mut ask.input, Json::null()));
+        self.redact_begin(ask);
         if ask.attempt_id.is_empty() {
             ask.attempt_id = self.inner.chance.attempt_id();
         }
@@ -382,15 +382,18 @@ impl Engine {
         resolution: &Resolution,
     ) -> Result<Effect, Error> {
         let verb = audit::verb_of_resolution(resolution);
+        let (person, resolution) =
+            (&*self.redacted_person(person), self.redacted_finding(resolution));
         self.decide(address, person, verb, |effect, ground| {
             let effect = self.judged(effect.clone(), &ground.now);
-            Ok(effect::resolve(&effect, person, resolution, &ground.now)?)
+            Ok(effect::resolve(&effect, person, &resolution, &ground.now)?)
         })
         .await
     }
 
     /// Grants an effect another retry budget.
     pub async fn grant(&self, address: &Address, person: &Person) -> Result<Effect, Error> {
+        let person = &*self.redacted_person(person);
         let rule =
             |effect: &Effect, ground: &Ground| Ok(effect::grant(effect, person, &ground.now)?);
         self.decide(address, person, Verb::Grant, rule).await
@@ -398,6 +401,7 @@ impl Engine {
 
     /// Cancels an effect before any send.
     pub async fn void(&self, address: &Address, person: &Person) -> Result<Effect, Error> {
+        let person = &*self.redacted_person(person);
         let rule =
             |effect: &Effect, ground: &Ground| Ok(effect::void(effect, person, &ground.now)?);
         self.decide(address, person, Verb::Void, rule).await
@@ -405,6 +409,7 @@ impl Engine {
 
     /// Opens the next generation of an effect: it may be done once more.
     pub async fn supersede(&self, address: &Address, person: &Person) -> Result<Effect, Error> {
+        let person = &*self.redacted_person(person);
         for _ in 0..limits::COMMIT_TRIES_MAX {
             let ground = self.store().ground();
             let stored = self.store().load(address).await?.ok_or(Refusal::NotFound)?;

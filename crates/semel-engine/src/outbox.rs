@@ -27,7 +27,7 @@ impl Engine {
         let mut actions: Vec<_> = handlers.keys().cloned().collect();
         let judge =
             |row: &OutboxRow, address: &Address, stored: Option<&Effect>, ground: &Ground| {
-                judge(&handlers, row, address, stored, ground)
+                self.judge_intent(&handlers, row, address, stored, ground)
             };
         let mut planned = 0;
         for _ in 0..BATCHES_MAX {
@@ -59,45 +59,49 @@ impl Engine {
         let able = handlers.iter().filter(|(_, handler)| can_plan(handler));
         able.map(|(name, handler)| (name.clone(), handler.clone())).collect()
     }
-}
 
-fn judge(
-    handlers: &Handlers,
-    row: &OutboxRow,
-    address: &Address,
-    stored: Option<&Effect>,
-    ground: &Ground,
-) -> Verdict {
-    let input = match Json::from_text(row.input.as_str()) {
-        Ok(input) => input,
-        Err(error) => return Verdict::Refuse(Code::InputInvalid, error.to_string()),
-    };
-    let handler = handlers.get(&(address.namespace.clone(), address.action.clone()));
-    let planning = handler.map(|handler| handler.planning.clone()).unwrap_or_default();
-    if let Some(part) = &planning.only_by_call {
-        let text = format!("an outbox cannot plan this effect: {part}; call the effect instead");
-        return Verdict::Refuse(Code::TermsInvalid, text);
-    }
-    let ask = Begin {
-        address: address.clone(),
-        input,
-        rule: planning.rule,
-        declared: handler.map(|handler| handler.terms()).unwrap_or_default(),
-        downstream_key: None,
-        attempt_id: String::new(),
-        worker: String::new(),
-        session: None,
-        can_look: false,
-        workflow: row.workflow.clone(),
-        run: None,
-        approval: planning.approval,
-        undoes: None,
-        derived: None,
-        shape: planning.shape,
-    };
-    match effect::intend(stored, &ask, ground) {
-        Ok(Intended::Planned(effect)) => Verdict::Plan(effect),
-        Ok(Intended::Same) => Verdict::Same,
-        Err(refusal) => Verdict::Refuse(refusal.code(), refusal.to_string()),
+    /// What becomes of an intent.
+    fn judge_intent(
+        &self,
+        handlers: &Handlers,
+        row: &OutboxRow,
+        address: &Address,
+        stored: Option<&Effect>,
+        ground: &Ground,
+    ) -> Verdict {
+        let input = match Json::from_text(row.input.as_str()) {
+            Ok(input) => input,
+            Err(error) => return Verdict::Refuse(Code::InputInvalid, error.to_string()),
+        };
+        let handler = handlers.get(&(address.namespace.clone(), address.action.clone()));
+        let planning = handler.map(|handler| handler.planning.clone()).unwrap_or_default();
+        if let Some(part) = &planning.only_by_call {
+            let text =
+                format!("an outbox cannot plan this effect: {part}; call the effect instead");
+            return Verdict::Refuse(Code::TermsInvalid, text);
+        }
+        let mut ask = Begin {
+            address: address.clone(),
+            input,
+            rule: planning.rule,
+            declared: handler.map(|handler| handler.terms()).unwrap_or_default(),
+            downstream_key: None,
+            attempt_id: String::new(),
+            worker: String::new(),
+            session: None,
+            can_look: false,
+            workflow: row.workflow.clone(),
+            run: None,
+            approval: planning.approval,
+            undoes: None,
+            derived: None,
+            shape: planning.shape,
+        };
+        self.redact_begin(&mut ask);
+        match effect::intend(stored, &ask, ground) {
+            Ok(Intended::Planned(effect)) => Verdict::Plan(effect),
+            Ok(Intended::Same) => Verdict::Same,
+            Err(refusal) => Verdict::Refuse(refusal.code(), refusal.to_string()),
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use semel_core::effect::{Report, Settle};
+use semel_core::effect::{Begin, Person, Report, Resolution, Settle};
 use semel_core::journal::{self, Entry};
 use semel_core::json::Json;
 use semel_core::redact::Redactor;
@@ -23,6 +23,33 @@ impl Engine {
             Cow::Borrowed(_) => json,
             // Only strings were changed, so it is still JSON.
             Cow::Owned(text) => Json::stored(text).unwrap_or(json),
+        }
+    }
+
+    /// What is asked for, as it is kept: the payload that is compared and approved, and the note
+    /// to whoever approves it.
+    pub(crate) fn redact_begin(&self, ask: &mut Begin) {
+        ask.input = self.redacted(std::mem::replace(&mut ask.input, Json::null()));
+        let note = ask.approval.as_mut().and_then(|approval| approval.note.as_mut());
+        if let (Some(redactor), Some(note)) = (self.redactor(), note) {
+            *note = redactor.text(note).into_owned();
+        }
+    }
+
+    /// A person's word, as it is kept.
+    pub(crate) fn redacted_person<'a>(&self, person: &'a Person) -> Cow<'a, Person> {
+        let Some(redactor) = self.redactor() else { return Cow::Borrowed(person) };
+        match redactor.text(&person.reason) {
+            Cow::Borrowed(_) => Cow::Borrowed(person),
+            Cow::Owned(reason) => Cow::Owned(Person { reason, ..person.clone() }),
+        }
+    }
+
+    /// A person's finding, as it is kept.
+    pub(crate) fn redacted_finding(&self, resolution: &Resolution) -> Resolution {
+        match resolution.clone() {
+            Resolution::Done(receipt) => Resolution::Done(self.redacted(receipt)),
+            other => other,
         }
     }
 

@@ -11,8 +11,8 @@ use semel_engine::{Answer as SemelAnswer, Call, Decided, Engine, Handler};
 use semel_store::Query;
 
 use crate::common::{
-    Fault, File, Flaky, HOUR, NATIVE, Script, World, address, ask, call, check, declared, drive,
-    idle, not_applied, settle_down, world, world_on,
+    Fault, File, Flaky, HOUR, NATIVE, PROBE, Script, World, address, ask, call, check, declared,
+    drive, idle, not_applied, settle_down, unknown, world, world_on,
 };
 
 fn asking(key: &str) -> Call {
@@ -140,6 +140,43 @@ async fn a_handler_whose_effect_needs_approval_asks_for_what_others_planned() {
     }
     assert_eq!(script.sends(), 0, "a person has not decided");
     assert!(world.engine.effect(&address("k")).await.unwrap().approval.is_some());
+}
+
+/// A yes says that it may be sent, not how often: a doubt is settled by the contract alone.
+#[tokio::test]
+async fn an_approved_send_that_ends_in_doubt_is_settled_as_its_contract_says() {
+    for (contract, sends, looks, state) in [
+        (Contract::AtMostOnce, 1, 0, State::InDoubt),
+        (NATIVE, 2, 0, State::Done),
+        (PROBE, 2, 1, State::Done),
+    ] {
+        for by in ["caller", "handler"] {
+            let (world, script) = (world(), Script::new([unknown()]));
+            let asking = || Call { approval: Some(Ask::default()), ..call("k", contract) };
+            let doer = || if contract == PROBE { script.looker() } else { script.doer() };
+            world.engine.call(asking(), doer()).await.expect_err("held");
+            judge(&world.engine, "k", "ann", Answer::Approved).await.unwrap();
+            if by == "handler" {
+                let handler = Handler::new(doer(), declared(contract), Retry::default());
+                world.engine.handle(address("k").namespace, address("k").action, handler);
+                for _ in 0..10 {
+                    world.engine.turn().await.unwrap();
+                    world.pass_ms(60_000).await;
+                }
+            } else {
+                for _ in 0..3 {
+                    let calling = world.engine.call(asking(), doer());
+                    let _ = drive(&world.clock, 1_000, calling).await;
+                }
+            }
+            let seen = (script.sends(), script.looks(), world.state("k").await);
+            assert_eq!(seen, (sends, looks, state), "{contract:?} by {by}");
+            let effect = world.effect("k").await;
+            let given = effect.approval.as_ref().and_then(|asked| asked.judgement.as_ref());
+            assert_eq!(given.map(|given| given.answer), Some(Answer::Approved), "{contract:?}");
+            check(&effect, world.store.as_ref());
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,7 +9,7 @@ use semel_core::contract::Declared;
 use semel_core::effect::{Abort, State};
 use semel_core::record::{Contract, Effect};
 use semel_core::retry::Retry;
-use semel_engine::{Call, Doer, Engine, Executor, Looked, Sent};
+use semel_engine::{Call, Doer, Engine, Executor, Handler, Looked, Sent};
 
 use crate::common::{
     Fault, File, Flaky, NATIVE, PROBE, Script, World, address, ask, call, check, declared, drive,
@@ -307,6 +307,39 @@ async fn a_lost_lease_aborts_the_call_and_its_caller_gets_the_others_receipt() {
 }
 
 /// Its proof comes after somebody took over, so it changes nothing; the caller attaches.
+/// A handler that lost its lease meanwhile: what it proves of its own attempt changes nothing.
+#[tokio::test]
+async fn inv_i5_a_handlers_proof_under_a_stale_fence_changes_nothing() {
+    let (world, flaky) = flaky();
+    let other = Engine::new(world.store.clone(), "worker-2").unwrap();
+    let planned = Script::new([not_applied()]);
+    world.engine.call(single("k", NATIVE), planned.doer()).await.unwrap_err();
+    let (slow, quick) =
+        (Script::gated([Sent::Refused("never".into())]), Script::gated([receipt(2)]));
+    let handler = Handler::new(slow.doer(), declared(NATIVE), Retry::default());
+    world.engine.handle(address("k").namespace, address("k").action, handler);
+    world.engine.turn().await.unwrap();
+    slow.entered().await;
+    flaky.plan([Fault::RequestStuck]);
+    world.pass_ms(30_001).await;
+    let doer = quick.doer();
+    let second = tokio::spawn(async move { other.call(call("k", NATIVE), doer).await });
+    quick.entered().await;
+    let before = world.effect("k").await;
+    slow.release();
+    world.pass_ms(1_000).await;
+    let old = before.attempts.len() - 1;
+    assert_eq!(world.effect("k").await.attempts[..old], before.attempts[..old], "a stale word");
+    assert_eq!(world.state("k").await, State::Pending, "the stale word settled it");
+    quick.release();
+    assert!(second.await.unwrap().is_ok());
+    world.pass_ms(5_000).await;
+    let effect = world.effect("k").await;
+    assert_eq!(effect.receipt().unwrap().text(), r#"{"id":"ch-2"}"#);
+    assert_eq!((slow.sends(), quick.sends()), (1, 1));
+    check(&effect, world.store.as_ref());
+}
+
 #[tokio::test]
 async fn a_proof_under_a_stale_fence_is_not_told_as_the_outcome() {
     let (world, flaky) = flaky();

@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use semel_core::code::Code;
-use semel_core::effect::{Abort, State};
-use semel_core::record::{Contract, Kind};
+use semel_core::effect::approve::Ask;
+use semel_core::effect::{Abort, Person, State};
+use semel_core::record::{Answer, Contract, Kind};
 use semel_core::retry::Retry;
-use semel_engine::{Doer, Executor, Handler, Intent, Looked, Sent, Slot};
+use semel_engine::{Call, Doer, Executor, Handler, Intent, Looked, Sent, Slot};
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::common::{
@@ -238,6 +239,41 @@ async fn a_handler_does_not_begin_a_send_after_its_permit() {
     assert!(there.come_to_send());
     idle().await;
     assert_eq!((there.sent(), world.state("k").await), (1, State::Done));
+}
+
+/// What a person approved is sent by the caller or by a handler: a yes is not a longer permit.
+#[tokio::test]
+async fn an_approved_send_is_not_begun_after_its_permit() {
+    for by in ["caller", "handler"] {
+        let (world, there) = (world(), Elsewhere::new(1));
+        let asking = Call { approval: Some(Ask::default()), ..call("k", NATIVE) };
+        let doer = there.doer(Abort::Impossible);
+        let held = world.engine.call(asking.clone(), doer.clone()).await.unwrap_err();
+        assert_eq!((held.code(), there.waiting()), (Code::Held, 0), "{by}");
+        let effect = world.effect("k").await;
+        let digest = effect.approval.as_ref().unwrap().digest.clone();
+        let ann = Person { actor: "ann".into(), reason: "read".into(), version: effect.version };
+        world.engine.judge(&effect.address, &ann, Answer::Approved, &digest).await.unwrap();
+        match by {
+            "caller" => {
+                let engine = world.engine.clone();
+                drop(tokio::spawn(async move { engine.call(asking, doer).await }));
+            }
+            _ => {
+                let handler = Handler::new(doer, declared(NATIVE), Retry::default());
+                world.engine.handle(address("k").namespace, address("k").action, handler);
+                world.engine.turn().await.unwrap();
+            }
+        }
+        idle().await;
+        world.clock.advance_ms(28_000);
+        assert!(!there.come_to_send(), "{by}: begun after its permit");
+        world.pass_ms(3_000).await;
+        assert!(reasons(&world.effect("k").await)[0].unwrap().contains("permit_lapsed"), "{by}");
+        assert!(there.come_to_send(), "{by}");
+        idle().await;
+        assert_eq!((there.sent(), world.state("k").await), (1, State::Done), "{by}");
+    }
 }
 
 /// A process that closes its event loop: what was not begun did not happen.

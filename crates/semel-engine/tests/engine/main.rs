@@ -14,6 +14,7 @@ mod late_steps;
 mod notify;
 mod people;
 mod quarantine;
+mod redaction;
 mod repeats;
 mod retention;
 mod retry;

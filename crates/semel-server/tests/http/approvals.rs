@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 
 use crate::door::{Answer, Door, on_both};
 
-fn page() -> Value {
+pub(crate) fn page() -> Value {
     json!({ "page": "home", "words": "Salve" })
 }
 
 /// What a caller over HTTP says to do the same as the runs below.
-fn wish(input: &Value) -> Value {
+pub(crate) fn wish(input: &Value) -> Value {
     json!({ "action": "publish", "key": "home", "input": input,
             "contract": { "native_key": { "retention": "24h" } } })
 }
@@ -42,7 +42,7 @@ fn publish(door: &Door) -> Arc<AtomicU32> {
 }
 
 /// What is asked: the path to the question, and its digest.
-async fn asked(door: &Door) -> (String, String) {
+pub(crate) async fn asked(door: &Door) -> (String, String) {
     let listed = door.get("/v1/approvals?action=publish").await.is(200).json();
     let [one] = &listed["items"].as_array().unwrap()[..] else { panic!("{listed}") };
     assert_eq!((&one["input"], &one["approval"]["held"]), (&page(), &json!(true)), "{one}");
@@ -52,7 +52,7 @@ async fn asked(door: &Door) -> (String, String) {
     (path, one["approval"]["digest"].as_str().unwrap().to_owned())
 }
 
-fn word(decision: &str, digest: &str) -> Value {
+pub(crate) fn word(decision: &str, digest: &str) -> Value {
     json!({ "decision": decision, "digest": digest, "note": "read" })
 }
 

@@ -13,6 +13,7 @@ mod gate;
 mod injected;
 mod keys;
 mod limits;
+mod redaction;
 mod rough;
 mod runs;
 mod steer;

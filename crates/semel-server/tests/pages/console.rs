@@ -10,6 +10,7 @@ use semel_core::effect::{Report, Settle};
 use semel_core::json::Json;
 use semel_core::key::{Address, Namespace};
 use semel_core::repeats::{Door, Subject};
+use semel_core::retry::Retry;
 use semel_core::wire_ask::BeginAsk;
 use semel_engine::Answer;
 use serde_json::json;
@@ -223,6 +224,121 @@ async fn a_doubt_is_settled_in_the_console_on_the_version_that_was_seen() {
     stage.post_as(&root, &resolve, &done).await.expect(409);
     let page = stage.get_as(&root, &format!("/console/effects/{doubt_id}")).await.expect(200);
     page.says(&["&quot;id&quot;: 7", "seen in the outbox", "root"]);
+}
+
+/// An effect whose budget of one attempt is used up.
+async fn exhausted(stage: &Stage, key: &str) -> Address {
+    let address = mail(key);
+    let begin = begin_of(key);
+    let mut begin = begin.begin(&Namespace::default(), "w").unwrap();
+    let once = Retry { attempts_max: 1, total_ms: 60_000, delay_ms: 1, delay_ms_max: 1 };
+    begin.declared.retry = Some(once);
+    let Ok(Answer::Attempt(armed)) = stage.engine.begin(begin, 0).await else { panic!("no go") };
+    let report = Report::NotApplied { reason: "refused".to_owned(), last: false };
+    let settle = Settle { fence: armed.permit.fence, report, retry_after_ms: None };
+    stage.engine.settle(&address, &settle).await.unwrap();
+    address
+}
+
+fn begin_of(key: &str) -> BeginAsk {
+    serde_json::from_value(json!({ "action": "mail", "key": key, "input": { "n": 1 } })).unwrap()
+}
+
+fn mail(key: &str) -> Address {
+    begin_of(key).begin(&Namespace::default(), "w").unwrap().address
+}
+
+/// The form that grants another budget: for whom, on which version, and what it then allows.
+#[tokio::test]
+async fn req_r10_the_console_grants_another_budget_to_roles_that_may_and_once() {
+    let stage = Stage::new().await;
+    let address = exhausted(&stage, "m-1").await;
+    let before = stage.view(&address).await;
+    let (page, path) = {
+        let page = format!("/console/effects/{}", before.id);
+        (page.clone(), format!("{page}/grant"))
+    };
+    let begin = async || {
+        let begin = begin_of("m-1").begin(&Namespace::default(), "w").unwrap();
+        stage.engine.begin(begin, 0).await
+    };
+    assert_eq!(begin().await.unwrap_err().code().as_str(), "retries_exhausted");
+    let version = before.version.to_string();
+    for (role, may) in [(Role::Viewer, false), (Role::Approver, false), (Role::Operator, true)] {
+        let cookie = stage.sign_in(&stage.token(role.as_str(), role).await).await;
+        let seen = stage.get_as(&cookie, &page).await.expect(200).says(&["Grant another retry"]);
+        assert_eq!(seen.text.contains(&path), may, "{role:?}");
+        if !may {
+            let value = seen.form_value("/console/logout");
+            let fields = [("form_value", &*value), ("version", &*version), ("reason", "r")];
+            stage.post_as(&cookie, &path, &fields).await.expect(403).says(&["lacks"]);
+        }
+    }
+    let root = stage.sign_in(&stage.token("root", Role::Admin).await).await;
+    let value = stage.get_as(&root, &page).await.form_value(&path);
+    let way =
+        |value, version, reason| [("form_value", value), ("version", version), ("reason", reason)];
+    stage.post_as(&root, &path, &way("x", &version, "r")).await.expect(403);
+    stage.post_as(&root, &path, &way(&value, "", "r")).await.expect(400);
+    let none = stage.post_as(&root, &path, &way(&value, &version, "")).await.expect(409);
+    none.says(&["Nothing was decided"]);
+    let stale = stage.post_as(&root, &path, &way(&value, "99", "r")).await.expect(409);
+    stale.says(&["Nothing was decided"]);
+    assert_eq!(begin().await.unwrap_err().code().as_str(), "retries_exhausted");
+    let right = way(&value, &version, "the relay is back");
+    stage.post_as(&root, &path, &right).await.expect(303);
+    stage.post_as(&root, &path, &right).await.expect(409);
+    let granted = stage.view(&address).await;
+    assert_eq!(granted.downstream_key, before.downstream_key);
+    let words: Vec<_> =
+        granted.decisions.iter().map(|one| (one.actor.as_str(), one.reason.as_str())).collect();
+    assert_eq!(words, [("root", "the relay is back")]);
+    stage.clock.advance_ms(10);
+    let Ok(Answer::Attempt(armed)) = begin().await else { panic!("it was granted") };
+    let key = armed.permit.downstream_key.clone();
+    assert_eq!(Some(key), before.downstream_key);
+}
+
+/// What a person types into the console is kept without the secret, and so is what it shows.
+#[tokio::test]
+async fn inv_i23_nothing_that_is_typed_into_the_console_is_kept_or_shown_with_a_secret() {
+    let secret = "sk_live/\"zq8\"";
+    let stage = Stage::with_secret("API", secret).await;
+    let root = stage.sign_in(&stage.token("root", Role::Admin).await).await;
+    let value = stage.get_as(&root, "/console").await.form_value("/console/logout");
+    let held = stage.held_with("o-1", json!({ "header": secret }), Ask::default()).await;
+    let view = stage.view(&held).await;
+    let note = format!("it says {secret}");
+    let (effect, digest) = (format!("/console/effects/{}", view.id), view.approval.unwrap().digest);
+    let fields = [("form_value", &*value), ("decision", "deny"), ("note", &note)];
+    stage.post_as(&root, &format!("{effect}/approval/{digest}"), &fields).await.expect(303);
+    let mut pages = vec![stage.get_as(&root, &effect).await.expect(200)];
+    let doubt = doubted(&stage, "m-1").await;
+    let view = stage.view(&doubt).await;
+    let (effect, version) = (format!("/console/effects/{}", view.id), view.version.to_string());
+    let receipt = json!({ "id": secret }).to_string();
+    let fields = [
+        ("form_value", &*value),
+        ("decision", "done"),
+        ("receipt", &receipt),
+        ("reason", &note),
+        ("version", &version),
+    ];
+    stage.post_as(&root, &format!("{effect}/resolve"), &fields).await.expect(303);
+    pages.push(stage.get_as(&root, &effect).await.expect(200));
+    pages.push(stage.get_as(&root, "/console/effects").await.expect(200));
+    for page in &pages {
+        let leaks = page.text.contains("sk_live") || page.text.contains("zq8");
+        assert!(!leaks, "{}", page.text);
+    }
+    assert!(pages[..2].iter().all(|page| page.text.matches("[redacted:API]").count() >= 2));
+    let mut all = String::new();
+    for entry in std::fs::read_dir(stage.folder.path()).unwrap().flatten() {
+        if entry.path().is_file() {
+            all += &String::from_utf8_lossy(&std::fs::read(entry.path()).unwrap());
+        }
+    }
+    assert!(!all.contains("sk_live") && !all.contains("zq8"), "the secret is kept");
 }
 
 #[tokio::test]

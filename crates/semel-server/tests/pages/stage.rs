@@ -10,11 +10,12 @@ use semel_core::approval_link::Wish;
 use semel_core::effect::approve::Ask;
 use semel_core::key::{Address, Namespace};
 use semel_core::record::Effect;
+use semel_core::redact::Redactor;
 use semel_core::wire::{EffectView, effect_view};
 use semel_core::wire_ask::BeginAsk;
 use semel_engine::Engine;
 use semel_server::{App, Server, Settings};
-use semel_store::{Access, Clock, ManualClock, Opened};
+use semel_store::{Access, Clock, ManualClock, Opened, Veil};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -62,11 +63,22 @@ impl Seen {
 
 impl Stage {
     pub(crate) async fn new() -> Stage {
+        Stage::on(Veil::default()).await
+    }
+
+    /// One that knows a secret.
+    pub(crate) async fn with_secret(name: &str, value: &str) -> Stage {
+        let redactor = Redactor::new([(name.to_owned(), value.to_owned())]).expect("a secret");
+        Stage::on(Veil::new(None, redactor)).await
+    }
+
+    async fn on(veil: Veil) -> Stage {
         keep_logs();
         let folder = tempfile::tempdir().expect("a folder");
         let store = format!("sqlite:{}", folder.path().join("semel.db").display());
         let clock = ManualClock::new(1_700_000_000_000);
-        let opened = Opened::open(&store, Access::ReadWrite, Clock::Manual(clock.clone())).await;
+        let time = Clock::Manual(clock.clone());
+        let opened = Opened::open_veiled(&store, Access::ReadWrite, time, veil).await;
         let opened = opened.expect("a store");
         let engine = Engine::on(&opened, "test").expect("an engine");
         let listen = "127.0.0.1:0".parse().expect("an address");

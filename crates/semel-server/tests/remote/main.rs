@@ -3,11 +3,13 @@
 
 mod common;
 mod conformance;
+mod fenced;
 mod kill;
 mod ledger;
 mod lost;
 mod place;
 mod reach;
+mod redaction;
 mod refused;
 mod runs;
 mod sdk;

@@ -8,7 +8,7 @@ use semel_core::key::Namespace;
 use semel_engine::Engine;
 use semel_server::{App, Server, Settings};
 use semel_store::remote::Remote;
-use semel_store::{Access, Card, Clock, Opened, Store, Write};
+use semel_store::{Access, Card, Clock, Opened, Store, Veil, Write};
 use tokio::sync::oneshot;
 
 /// A server until it is dropped.
@@ -42,8 +42,18 @@ impl Served {
         Served::on(store, false, "127.0.0.1:0".parse().expect("an address")).await
     }
 
+    /// With secrets of its own to look for.
+    pub(crate) async fn veiled(store: &str, veil: Veil) -> Served {
+        Served::opened(store, veil, true, "127.0.0.1:0".parse().expect("an address")).await
+    }
+
     async fn on(store: &str, works: bool, address: SocketAddr) -> Served {
-        let opened = Opened::open(store, Access::ReadWrite, Clock::Real).await.expect("a store");
+        Served::opened(store, Veil::default(), works, address).await
+    }
+
+    async fn opened(store: &str, veil: Veil, works: bool, address: SocketAddr) -> Served {
+        let opened = Opened::open_veiled(store, Access::ReadWrite, Clock::Real, veil).await;
+        let opened = opened.expect("a store");
         let engine = Engine::on(&opened, "server").expect("an engine");
         if works {
             engine.start();

@@ -3,6 +3,7 @@
 mod approvals;
 mod kit;
 mod outbox;
+mod outbox_rules;
 mod outbox_sql;
 mod replaced;
 mod schedules;

@@ -199,6 +199,13 @@ async fn a_run_over_the_rate_is_parked_and_goes_on() {
         run.result::<u32>().await.unwrap();
     }
     assert_eq!(sent.get(), 4);
+    let mut began = Vec::new();
+    for number in 0..4 {
+        let effect = semel.find("mail", number.to_string()).await.unwrap().unwrap();
+        began.extend(effect.attempts.iter().map(|attempt| attempt.began_at.ms));
+    }
+    began.sort_unstable();
+    assert!(began.windows(2).all(|pair| pair[1] - pair[0] >= 300), "{began:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
