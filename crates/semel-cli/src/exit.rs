@@ -222,6 +222,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::ChildFailed
         | Code::Panicked
         | Code::BodyRaised
+        | Code::ProgrammingError
         | Code::NotAwaited
         | Code::NotConfigured
         | Code::Forked

@@ -50,6 +50,7 @@ pub enum Code {
     TooMany,
     Panicked,
     BodyRaised,
+    ProgrammingError,
     NotAwaited,
     WorkflowUnknown,
     NotConfigured,
@@ -153,6 +154,7 @@ impl Code {
         Code::TooMany,
         Code::Panicked,
         Code::BodyRaised,
+        Code::ProgrammingError,
         Code::NotAwaited,
         Code::WorkflowUnknown,
         Code::NotConfigured,
@@ -257,6 +259,7 @@ impl Code {
             Code::TooMany => "too_many",
             Code::Panicked => "panicked",
             Code::BodyRaised => "body_raised",
+            Code::ProgrammingError => "programming_error",
             Code::NotAwaited => "not_awaited",
             Code::WorkflowUnknown => "workflow_unknown",
             Code::NotConfigured => "not_configured",
@@ -398,6 +401,9 @@ impl Code {
             Code::Panicked => "correct the code, then `semel runs retry`",
             Code::BodyRaised => {
                 "correct the code and deploy it, then `semel runs retry`; `raise semel.Fail` fails"
+            }
+            Code::ProgrammingError => {
+                "correct the code and deploy it, then call again or `semel runs retry`"
             }
             Code::NotAwaited => "await what it names and deploy, then `semel runs retry`",
             Code::WorkflowUnknown => "register the workflow with a worker of this process",

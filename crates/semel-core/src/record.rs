@@ -165,6 +165,9 @@ pub struct Attempt {
     pub deadline: Steady,
     #[serde(default, skip_serializing_if = "is_false")]
     pub renewed: bool,
+    /// The code raised a programming error: nothing tries the same code again by itself.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub faulty: bool,
     /// The span that it was made in, as W3C writes a `traceparent`. For people: no rule reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,

@@ -3,6 +3,17 @@
 use crate::limits;
 pub use crate::record::Retry;
 
+/// What a failed try of a step says about the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trouble {
+    /// It may go better next time.
+    Passing,
+    /// The code raised a programming error: the same code would raise it again.
+    Programming,
+    /// An answer: another try would not help, and the code of the run gets to see it.
+    Final,
+}
+
 impl Default for Retry {
     fn default() -> Retry {
         Retry { attempts_max: 10, total_ms: 10 * 60_000, delay_ms: 500, delay_ms_max: 30_000 }
@@ -16,6 +27,14 @@ impl Retry {
     /// Sends in all that a row can hold.
     pub fn attempts(&self) -> u32 {
         self.attempts_max.clamp(1, limits::ATTEMPTS_MAX)
+    }
+
+    /// The delay before the next try after this trouble, or `None` when there is none.
+    pub fn after(&self, trouble: Trouble, made: u32, elapsed_ms: u64, chance: u32) -> Option<u64> {
+        match trouble {
+            Trouble::Passing => self.delay_ms(made, elapsed_ms, chance),
+            Trouble::Programming | Trouble::Final => None,
+        }
     }
 
     /// The delay before the next send, or `None` when the caps are reached. `chance` is drawn by
@@ -53,6 +72,13 @@ mod tests {
         assert_eq!(POLICY.delay_ms(1, 9_900, u32::MAX), Some(100));
         assert_eq!(POLICY.delay_ms(1, 9_901, u32::MAX), None);
         assert_eq!(Retry::NONE.delay_ms(1, 0, 0), None);
+    }
+
+    #[test]
+    fn req_r10_a_programming_error_of_a_step_is_never_retried() {
+        assert_eq!(POLICY.after(Trouble::Passing, 1, 0, u32::MAX), Some(100));
+        assert_eq!(POLICY.after(Trouble::Programming, 1, 0, u32::MAX), None);
+        assert_eq!(POLICY.after(Trouble::Final, 1, 0, u32::MAX), None);
     }
 
     #[test]

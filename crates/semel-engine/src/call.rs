@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use semel_core::code::Code;
 use semel_core::contract::{Declared, TermsRefusal};
 use semel_core::effect::approve::Ask;
-use semel_core::effect::{Abort, Begin, Permit, Refusal, Report, Settle, State};
+use semel_core::effect::{Abort, Begin, Landed, Permit, Refusal, Report, Settle, State};
 use semel_core::fingerprint::Rule;
 use semel_core::journal::Link;
 use semel_core::json::Json;
@@ -88,6 +88,15 @@ pub enum Sent {
     /// Proof that nothing happened, and nothing will.
     Refused(String),
     Unknown(String),
+    /// A programming error: the same code is not tried again by itself.
+    Faulty(String, Reached),
+}
+
+/// Whether anything of an attempt can have reached its destination.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reached {
+    Nothing,
+    Perhaps,
 }
 
 /// What a look found.
@@ -96,6 +105,8 @@ pub enum Looked {
     Found(Json, Vec<Json>),
     Absent,
     Unknown(String),
+    /// A programming error: the same code is not asked again by itself.
+    Faulty(String),
 }
 
 /// What user code gets to see: the intent it carries out, and the key to pass on.
@@ -562,7 +573,8 @@ fn was_absent(effect: &Effect, fence: u64) -> bool {
 }
 
 fn exhausted(effect: &Effect, call: &Call, now: &Moment) -> Error {
-    let last = effect.attempts.last();
+    let faulty = effect.faulty(Kind::Look).or_else(|| effect.faulty(Kind::Send));
+    let last = faulty.or(effect.attempts.last());
     let reason = last.and_then(|attempt| {
         let doubt = attempt.doubt.as_ref().map(|doubt| doubt.reason.as_str());
         doubt.or_else(|| attempt.not_applied_reason())
@@ -576,6 +588,8 @@ fn exhausted(effect: &Effect, call: &Call, now: &Moment) -> Error {
         State::InDoubt if matches!(end, Some(Outcome::NotApplied { last: true, .. })) => {
             Error::new(Code::InDoubt, format!("refused, after an attempt without answer: {reason}"))
         }
+        State::InDoubt if faulty.is_some() => Error::faulty(Code::InDoubt, reason),
+        _ if faulty.is_some() => Error::faulty(Code::ProgrammingError, reason),
         State::InDoubt => {
             Error::exhausted(Code::InDoubt, format!("no answer after {sends} sends: {reason}"))
         }
@@ -599,7 +613,9 @@ enum Cut {
 fn never_sent(ended: Result<Sent, Cut>, clearance: &Clearance) -> Result<Sent, Cut> {
     match ended {
         Ok(Sent::Receipt(receipt)) => Ok(Sent::Receipt(receipt)),
-        Ok(proof @ (Sent::NotApplied(_) | Sent::Refused(_))) if !clearance.was_late() => Ok(proof),
+        Ok(
+            proof @ (Sent::NotApplied(_) | Sent::Refused(_) | Sent::Faulty(_, Reached::Nothing)),
+        ) if !clearance.was_late() => Ok(proof),
         _ if clearance.withdraw() => Err(Cut::NeverSent),
         ended => ended,
     }
@@ -613,9 +629,20 @@ fn sent_report(ended: Result<Sent, Cut>, key_used: bool) -> Report {
         Ok(Sent::NotApplied(reason)) => Report::NotApplied { reason, last: false },
         Ok(Sent::Refused(reason)) => Report::NotApplied { reason, last: true },
         Ok(Sent::Unknown(reason)) => unknown(&reason),
+        Ok(Sent::Faulty(reason, reached)) => {
+            let landed = match reached {
+                Reached::Nothing => Landed::No,
+                Reached::Perhaps => Landed::Unknown { key_not_used: !key_used },
+            };
+            Report::Faulty { reason, landed }
+        }
         Err(Cut::NeverSent) => Report::NotApplied {
             reason: "the permit lapsed before anything was sent (permit_lapsed)".to_owned(),
             last: false,
+        },
+        Err(Cut::Panicked) => Report::Faulty {
+            reason: Cut::Panicked.reason().to_owned(),
+            landed: Landed::Unknown { key_not_used: !key_used },
         },
         Err(cut) => unknown(cut.reason()),
     }
@@ -623,6 +650,8 @@ fn sent_report(ended: Result<Sent, Cut>, key_used: bool) -> Report {
 
 fn looked_report(ended: Result<Looked, Cut>) -> Report {
     let unknown = |reason: &str| Report::Unknown { reason: reason.to_owned(), key_not_used: false };
+    let landed = Landed::Unknown { key_not_used: false };
+    let faulty = |reason: &str| Report::Faulty { reason: reason.to_owned(), landed };
     match ended {
         Ok(Looked::Found(first, others)) if others.is_empty() => Report::Receipt(first),
         Ok(Looked::Found(first, others)) => Report::Receipts(first, others),
@@ -630,6 +659,8 @@ fn looked_report(ended: Result<Looked, Cut>) -> Report {
             Report::NotApplied { reason: "absent at the destination".to_owned(), last: false }
         }
         Ok(Looked::Unknown(reason)) => unknown(&reason),
+        Ok(Looked::Faulty(reason)) => faulty(&reason),
+        Err(Cut::Panicked) => faulty(Cut::Panicked.reason()),
         Err(cut) => unknown(cut.reason()),
     }
 }

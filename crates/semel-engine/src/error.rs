@@ -41,6 +41,11 @@ impl Error {
         Error { is_exhausted: true, ..Error::new(code, detail) }
     }
 
+    /// The code that was called is at fault: another try needs other code.
+    pub(crate) fn faulty(code: Code, reason: &str) -> Error {
+        Error::exhausted(code, format!("the code raised a programming error: {reason}"))
+    }
+
     pub(crate) fn rate_limited(action: &str, wait_ms: u64) -> Error {
         let text = format!("the rate of {action} is used up for {}", format_duration_ms(wait_ms));
         Error { retry_after_ms: Some(wait_ms), ..Error::new(Code::RateLimited, text) }

@@ -69,6 +69,7 @@ impl Engine {
             Report::Unknown { reason, key_not_used } => {
                 Report::Unknown { reason: text(&reason), key_not_used }
             }
+            Report::Faulty { reason, landed } => Report::Faulty { reason: text(&reason), landed },
         };
         Cow::Owned(Settle { report, ..ask.clone() })
     }

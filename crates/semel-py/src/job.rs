@@ -9,7 +9,8 @@ use pyo3::prelude::*;
 use semel::{Intent, Json};
 use semel_core::effect::Abort;
 use semel_core::journal::Raised;
-use semel_engine::{Clearance, Doer, Executor, Looked, Sent, StepFault, StepFn, StepTry};
+use semel_core::retry::Trouble;
+use semel_engine::{Clearance, Doer, Executor, Looked, Reached, Sent, StepFault, StepFn, StepTry};
 use tokio::sync::oneshot;
 
 use crate::convert::{self, Exception};
@@ -27,6 +28,10 @@ pub(crate) enum Proof {
     NotApplied,
     Refused,
     Unknown,
+    /// A programming error, before anything went out.
+    FaultyUnsent,
+    /// A programming error; something may have gone out.
+    Faulty,
 }
 
 impl Reply {
@@ -34,6 +39,8 @@ impl Reply {
         let proof = match proof {
             "not_applied" => Proof::NotApplied,
             "refused" => Proof::Refused,
+            "faulty_unsent" => Proof::FaultyUnsent,
+            "faulty" => Proof::Faulty,
             _ => Proof::Unknown,
         };
         let raised = raised.map(|exception| Box::new(convert::raised(exception)));
@@ -128,19 +135,24 @@ pub(crate) fn step_fn(mailbox: Arc<Mailbox>, function: Function) -> StepFn {
         Box::pin(async move {
             match Job::ended(job).await {
                 Reply::Value(text) => Json::from_text(text).map_err(|invalid| {
-                    fault(format!("the value cannot be stored: {invalid}"), true, None)
+                    fault(format!("the value cannot be stored: {invalid}"), Trouble::Final, None)
                 }),
                 Reply::Failed { proof, detail, raised } => {
-                    Err(fault(detail, proof == Proof::Refused, raised))
+                    let trouble = match proof {
+                        Proof::Refused => Trouble::Final,
+                        Proof::Faulty | Proof::FaultyUnsent => Trouble::Programming,
+                        Proof::NotApplied | Proof::Unknown => Trouble::Passing,
+                    };
+                    Err(fault(detail, trouble, raised))
                 }
-                Reply::Found(_) => Err(fault("a step does not look".into(), true, None)),
+                Reply::Found(_) => Err(fault("a step does not look".into(), Trouble::Final, None)),
             }
         })
     })
 }
 
-fn fault(detail: String, is_final: bool, raised: Option<Box<Raised>>) -> StepFault {
-    StepFault { detail, is_final, raised }
+fn fault(detail: String, trouble: Trouble, raised: Option<Box<Raised>>) -> StepFault {
+    StepFault { detail, trouble, raised }
 }
 
 /// Functions of Python as the code of an effect.
@@ -181,6 +193,12 @@ fn sent(reply: Reply) -> Sent {
         Reply::Failed { proof: Proof::NotApplied, detail, .. } => Sent::NotApplied(detail),
         Reply::Failed { proof: Proof::Refused, detail, .. } => Sent::Refused(detail),
         Reply::Failed { proof: Proof::Unknown, detail, .. } => Sent::Unknown(detail),
+        Reply::Failed { proof: Proof::FaultyUnsent, detail, .. } => {
+            Sent::Faulty(detail, Reached::Nothing)
+        }
+        Reply::Failed { proof: Proof::Faulty, detail, .. } => {
+            Sent::Faulty(detail, Reached::Perhaps)
+        }
         Reply::Found(_) => Sent::Unknown("a send does not look".into()),
     }
 }
@@ -197,6 +215,9 @@ fn looked(reply: Reply) -> Looked {
                 Ok(_) => Looked::Absent,
                 Err(invalid) => Looked::Unknown(invalid.to_string()),
             }
+        }
+        Reply::Failed { proof: Proof::Faulty | Proof::FaultyUnsent, detail, .. } => {
+            Looked::Faulty(detail)
         }
         Reply::Failed { detail, .. } => Looked::Unknown(detail),
         Reply::Value(_) => Looked::Unknown("a look has hits".into()),

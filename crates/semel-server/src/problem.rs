@@ -198,6 +198,7 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::ForeignAwait
         | Code::Panicked
         | Code::BodyRaised
+        | Code::ProgrammingError
         | Code::NotAwaited
         | Code::NoQuarantine
         | Code::TransactionUnsupported => StatusCode::CONFLICT,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use semel::{Error, Json, Raised, Retry};
+use semel_core::retry::Trouble;
 use semel_engine::{Body, Engine, Executor, Exhausted, Offer, Port, StepFault, Work};
 use semel_store::{Access, Clock, Opened};
 use serde_json::json;
@@ -30,7 +31,7 @@ async fn order(port: Port) -> Result<Json, Error> {
         let args = Some(Json::of(&["no stock"]).expect("JSON"));
         let raised = Raised { kind: "shop.errors:NoStock".into(), args, trace: TRACE.into() };
         let raised = Some(Box::new(raised));
-        let fault = StepFault { detail: "no stock".into(), is_final: false, raised };
+        let fault = StepFault { detail: "no stock".into(), trouble: Trouble::Passing, raised };
         Box::pin(async { Err(fault) }) as _
     };
     let work = Work::Step {

@@ -469,6 +469,7 @@ fn open(effect: &Effect, plan: &Plan, kind: Kind, ask: &Begin, ground: &Ground) 
         lease_until: now.steady.plus(plan.terms.lease_ms).earlier(deadline),
         deadline,
         renewed: false,
+        faulty: false,
         traceparent: None,
         doubt: None,
         end: None,

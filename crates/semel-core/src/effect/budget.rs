@@ -43,18 +43,24 @@ impl Effect {
             terms.attempts_max = retry.attempts();
         }
         let looks = matches!(terms.contract, Contract::Probe { .. });
+        let is_over = |kind| self.is_spent(kind, &terms) || self.faulty(kind).is_some();
         match self.state(now) {
             State::Planned => {
-                !self.is_held(now)
-                    && (self.is_spent(Kind::Send, &terms)
-                        || looks && self.is_spent(Kind::Look, &terms))
+                !self.is_held(now) && (is_over(Kind::Send) || looks && is_over(Kind::Look))
             }
             // Where only a person can find out, another budget would not help.
             State::InDoubt if self.doubt_due(now).is_none() => false,
-            State::InDoubt if looks => self.is_spent(Kind::Look, &terms),
-            State::InDoubt => self.is_spent(Kind::Send, &terms),
+            State::InDoubt if looks => is_over(Kind::Look),
+            State::InDoubt => is_over(Kind::Send),
             State::Pending | State::Done | State::Failed | State::Void | State::Expired => false,
         }
+    }
+
+    /// The last attempt of this kind, if its code raised a programming error. Nothing tries that
+    /// code again by itself; whoever calls again, or grants another budget, says that it is mended.
+    pub fn faulty(&self, kind: Kind) -> Option<&Attempt> {
+        let last = self.since_grant().iter().rev().find(|attempt| attempt.kind == kind);
+        last.filter(|attempt| attempt.faulty)
     }
 
     /// How many sends were made since a person last granted more.
@@ -72,6 +78,10 @@ impl Effect {
     /// Notes when the next try is due after an attempt that failed, or that none is left. A settler
     /// without a wish of its own gets the longest delay of the policy.
     pub(super) fn schedule(&mut self, wish_ms: Option<u64>, now: &Moment) {
+        if self.attempts.last().is_some_and(|attempt| attempt.faulty) {
+            self.retry_at = None;
+            return;
+        }
         let at = |ms: u64| -> Option<Steady> { Some(now.steady.plus(ms)) };
         let Some(retry) = self.plan.as_ref().and_then(|plan| plan.terms.retry) else {
             self.retry_at = wish_ms.and_then(at);
@@ -140,7 +150,8 @@ impl Effect {
     }
 
     fn budget_age_ms(&self, now: &Moment) -> u64 {
-        let first = self.since_grant().iter().find(|attempt| attempt.kind != Kind::Assumed);
+        let counts = |attempt: &&Attempt| attempt.kind != Kind::Assumed && !attempt.faulty;
+        let first = self.since_grant().iter().find(counts);
         first.map_or(0, |first| At(first.began, first.began_at).elapsed_ms(now))
     }
 
@@ -323,6 +334,66 @@ mod tests {
         assert!(!effect.is_exhausted(None, &desk.now));
         let once = crate::retry::Retry::NONE;
         assert!(effect.is_exhausted(Some(&once), &desk.now), "no handler sends it behind its back");
+    }
+
+    #[test]
+    fn req_r10_a_programming_error_is_never_retried_and_uses_up_one_attempt() {
+        let mut desk = desk("native_key retries=3:100ms:300ms:5s");
+        play(
+            &mut desk,
+            &[("begin", "send 1"), ("faulty 1", "planned"), ("faulty 1", "said before")],
+        );
+        let effect = desk.effect().expect("a row");
+        assert_eq!(effect.due(&desk.now), None, "no handler tries the same code again");
+        assert!(effect.is_exhausted(None, &desk.now), "it is listed for a person");
+        play(
+            &mut desk,
+            &[
+                // Corrected code has the whole time of the budget, whenever it comes.
+                ("wait 1h", "planned"),
+                ("begin", "send 2"),
+                ("not_applied 2", "planned"),
+                ("begin", "! in_progress after 200ms"),
+                ("wait 200ms", "planned"),
+                ("begin", "send 3"),
+                ("faulty 3", "planned"),
+                ("begin", "! retries_exhausted"),
+                ("grant", "planned"),
+            ],
+        );
+        assert!(desk.effect().expect("a row").due(&desk.now).is_some(), "a grant goes on");
+    }
+
+    #[test]
+    fn req_r10_a_programming_error_after_a_send_is_a_doubt_that_nothing_resends_by_itself() {
+        for contract in ["native_key", "conditional", "harmless"] {
+            let mut desk = desk(&format!("{contract} retries=3:100ms:300ms:5s"));
+            play(&mut desk, &[("begin", "send 1"), ("faulty_unknown 1", "in_doubt")]);
+            let effect = desk.effect().expect("a row");
+            assert_eq!(effect.due(&desk.now), None, "{contract}");
+            assert!(effect.is_exhausted(None, &desk.now), "{contract}");
+            play(&mut desk, &[("grant", "in_doubt"), ("begin", "send 2")]);
+        }
+        let mut desk = desk("at_most_once retries=3:100ms:300ms:5s");
+        play(&mut desk, &[("begin", "send 1"), ("faulty_unknown 1", "in_doubt")]);
+        assert!(desk.run("begin").starts_with("! in_doubt"), "a person decides");
+    }
+
+    #[test]
+    fn req_r10_a_look_goes_on_after_a_faulty_send_and_stops_when_it_is_faulty_itself() {
+        let mut desk = desk("probe retries=3:100ms:300ms:5s");
+        play(&mut desk, &[("begin", "send 1"), ("faulty_unknown 1", "in_doubt")]);
+        assert!(desk.effect().expect("a row").due(&desk.now).is_some(), "it is looked up");
+        play(
+            &mut desk,
+            &[("wait 2m", "in_doubt"), ("begin", "look 2"), ("not_applied 2", "planned")],
+        );
+        let effect = desk.effect().expect("a row");
+        assert_eq!(effect.due(&desk.now), None, "absent, but the code that sends is at fault");
+        play(&mut desk, &[("begin", "send 3"), ("unknown 3", "in_doubt"), ("wait 2m", "in_doubt")]);
+        play(&mut desk, &[("begin", "look 4"), ("faulty_unknown 4", "in_doubt")]);
+        assert_eq!(desk.effect().expect("a row").due(&desk.now), None, "the look is at fault");
+        play(&mut desk, &[("grant", "in_doubt"), ("begin", "look 5")]);
     }
 
     #[test]

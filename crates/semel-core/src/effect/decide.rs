@@ -240,6 +240,7 @@ pub(super) fn assumed(effect: &Effect, reason: &str, now: &Moment) -> Attempt {
         lease_until: since,
         deadline: since,
         renewed: false,
+        faulty: false,
         traceparent: None,
         doubt: Some(Doubt { at: now.wall, since, reason: short(reason), key_not_used: false }),
         end: None,

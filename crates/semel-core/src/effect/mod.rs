@@ -22,7 +22,7 @@ pub use begin::{
 pub use budget::grant;
 pub use decide::{Imported, Person, Resolution, import, missed, resolve, supersede, void};
 pub use intend::{Intended, intend};
-pub use settle::{Abort, Report, Settle, Settled, died, lapse, renew, settle};
+pub use settle::{Abort, Landed, Report, Settle, Settled, died, lapse, renew, settle};
 pub use sweep::{Sweep, keep_for_run, sweep};
 pub use undo::{undoing, undone};
 pub use wait::{take_waiters, wait};

@@ -31,6 +31,37 @@ pub enum Report {
         reason: String,
         key_not_used: bool,
     },
+    /// The code raised a programming error, such as a wrong name. The same code would raise it
+    /// again: a person grants another budget, or a new call tries it.
+    Faulty {
+        reason: String,
+        landed: Landed,
+    },
+}
+
+/// Whether what faulty code sent, if anything, can have landed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Landed {
+    /// Nothing was sent. Never said of a look: that would mean absent.
+    No,
+    Unknown {
+        key_not_used: bool,
+    },
+}
+
+impl Report {
+    /// What a report of faulty code says of the destination; any other report is its own.
+    fn plain(&self) -> Report {
+        match self.clone() {
+            Report::Faulty { reason, landed: Landed::No } => {
+                Report::NotApplied { reason, last: false }
+            }
+            Report::Faulty { reason, landed: Landed::Unknown { key_not_used } } => {
+                Report::Unknown { reason, key_not_used }
+            }
+            report => report,
+        }
+    }
 }
 
 /// What settling changed.
@@ -55,12 +86,14 @@ pub fn settle(effect: &Effect, ask: &Settle, now: &Moment) -> Result<Settled, Re
         .ok_or(Refusal::StaleFence)?;
     let attempt = &effect.attempts[index];
     let is_current = attempt.is_live(now) && ask.fence == effect.last_fence();
-    match &ask.report {
+    let faulty = matches!(ask.report, Report::Faulty { .. });
+    let report = ask.report.plain();
+    match &report {
         Report::Receipt(receipt) => Ok(file(effect, index, receipt, &[], is_current, now)),
         Report::Receipts(receipt, others) => {
             Ok(file(effect, index, receipt, others, is_current, now))
         }
-        Report::NotApplied { .. } | Report::Unknown { .. } if said_before(attempt, &ask.report) => {
+        Report::NotApplied { .. } | Report::Unknown { .. } if said_before(attempt, &report) => {
             Ok(Settled { effect: None, kept_as_evidence: false })
         }
         Report::NotApplied { .. } | Report::Unknown { .. } if !is_current => {
@@ -69,6 +102,7 @@ pub fn settle(effect: &Effect, ask: &Settle, now: &Moment) -> Result<Settled, Re
         Report::NotApplied { reason, last } => {
             let mut next = effect.next();
             next.close_not_applied(index, reason, *last, now);
+            next.attempts[index].faulty = faulty;
             match attempt.kind {
                 // Absent: what comes next is a send, not a retry.
                 Kind::Look => next.retry_at = None,
@@ -84,9 +118,11 @@ pub fn settle(effect: &Effect, ask: &Settle, now: &Moment) -> Result<Settled, Re
                 reason: short(reason),
                 key_not_used: *key_not_used,
             });
+            next.attempts[index].faulty = faulty;
             next.schedule(ask.retry_after_ms, now);
             Ok(Settled { effect: Some(next.sealed(now)), kept_as_evidence: false })
         }
+        Report::Faulty { .. } => unreachable!("it was made plain"),
     }
 }
 
@@ -101,7 +137,8 @@ fn said_before(attempt: &Attempt, report: &Report) -> bool {
         (Report::Unknown { reason, .. }, None, Some(doubt)) => doubt.reason == short(reason),
         (Report::Receipt(_) | Report::Receipts(..), _, _)
         | (Report::NotApplied { .. }, None, _)
-        | (Report::Unknown { .. }, _, _) => false,
+        | (Report::Unknown { .. }, _, _)
+        | (Report::Faulty { .. }, _, _) => false,
     }
 }
 

@@ -3,8 +3,8 @@
 
 use crate::contract::Declared;
 use crate::effect::{
-    Abort, Begin, Decision, Ground, Imported, Intended, Permit, Person, Quarantine, Refusal,
-    Report, Resolution, Settle, State, Sweep, Why, approve,
+    Abort, Begin, Decision, Ground, Imported, Intended, Landed, Permit, Person, Quarantine,
+    Refusal, Report, Resolution, Settle, State, Sweep, Why, approve,
 };
 use crate::fingerprint::Rule;
 use crate::json::Json;
@@ -92,9 +92,12 @@ impl Desk {
             ["wait" | "wall" | "boot" | "clock" | "quarantine" | "restore", ..] => {
                 Ok(self.pass(words))
             }
-            ["receipt" | "receipts" | "not_applied" | "refused" | "unknown", target, more @ ..] => {
-                self.settle(words[0], target, more)
-            }
+            [
+                "receipt" | "receipts" | "not_applied" | "refused" | "unknown" | "faulty"
+                | "faulty_unknown",
+                target,
+                more @ ..,
+            ] => self.settle(words[0], target, more),
             ["renew" | "renew_endless", target] => self.renew(words[0], target),
             ["lapse"] => Ok(self.keep_some(effect::lapse(self.newest(), &self.now))),
             ["died", target] => {
@@ -258,6 +261,10 @@ impl Desk {
             }
             "not_applied" => Report::NotApplied { reason, last: false },
             "refused" => Report::NotApplied { reason, last: true },
+            "faulty" => Report::Faulty { reason, landed: Landed::No },
+            "faulty_unknown" => {
+                Report::Faulty { reason, landed: Landed::Unknown { key_not_used: false } }
+            }
             _ => Report::Unknown { reason, key_not_used: more.contains(&"key_not_used") },
         };
         let after = more.iter().find_map(|word| word.strip_prefix("after="));

@@ -9,6 +9,7 @@ use semel_core::journal::{At, Event, Fault, Outcome};
 use semel_core::json::Json;
 use semel_core::limits;
 use semel_core::repeats::{Door, Subject};
+use semel_core::retry::Trouble;
 use semel_core::run::course::Issued;
 use semel_store::Write;
 use tracing::Instrument;
@@ -149,8 +150,8 @@ impl Driver {
             let slot = match executor.ready().await {
                 Ok(slot) => slot,
                 Err(error) => {
-                    let (detail, is_final) = (error.detail().to_owned(), false);
-                    let fault = StepFault { detail, is_final, raised: None };
+                    let (detail, trouble) = (error.detail().to_owned(), Trouble::Passing);
+                    let fault = StepFault { detail, trouble, raised: None };
                     return Happened::Stepped { id, result: Err(fault) };
                 }
             };
@@ -163,7 +164,7 @@ impl Driver {
             let attempt = AssertUnwindSafe(async { run(turn).await });
             let panicked = || {
                 let detail = "the step panicked".into();
-                StepFault { detail, is_final: false, raised: None }
+                StepFault { detail, trouble: Trouble::Programming, raised: None }
             };
             let result = attempt.catch_unwind().await.unwrap_or_else(|_| Err(panicked()));
             if clearance.was_late() {
@@ -222,7 +223,7 @@ impl Driver {
         let what = known.what.clone();
         let raised = fault.raised.map(|raised| Box::new(raised.bounded()));
         let kept = Fault::new(Code::StepFailed, fault.detail.clone()).with(raised.clone());
-        if fault.is_final {
+        if fault.trouble == Trouble::Final {
             let result = Outcome::Fault(kept);
             self.happen(Event::Step { id, what, attempts, result }).await?;
             return Ok(());
@@ -233,13 +234,13 @@ impl Driver {
         let (retry, exhausted) = (*retry, *exhausted);
         let now = self.engine.store().ground().now;
         let elapsed_ms = known.first_failed.map_or(0, |at| at.elapsed_ms(&now));
-        let delay_ms = retry.delay_ms(attempts, elapsed_ms, self.engine.jitter());
+        let delay_ms = retry.after(fault.trouble, attempts, elapsed_ms, self.engine.jitter());
         let retry_at = delay_ms.map(|ms| At::from(&now).plus(ms));
         let failed = Event::StepFailed {
             id: id.clone(),
             what: what.clone(),
             attempt: attempts,
-            fault: kept,
+            fault: kept.clone(),
             retry_at,
         };
         self.happen(failed).await?;
@@ -247,12 +248,19 @@ impl Driver {
             self.unstarted.push_back(id);
             return Ok(());
         }
-        let detail = format!("failed {attempts} times, at last: {}", fault.detail);
-        let fault = Fault::new(Code::RetriesExhausted, detail).with(raised);
+        // What the code of the run gets to see is the step's own fault, if it asked for it.
+        let (fault, shown) = match fault.trouble {
+            Trouble::Programming => (Fault::new(Code::ProgrammingError, fault.detail), kept),
+            Trouble::Passing | Trouble::Final => {
+                let text = format!("failed {attempts} times, at last: {}", fault.detail);
+                let fault = Fault::new(Code::RetriesExhausted, text);
+                (fault.clone(), fault)
+            }
+        };
         match exhausted {
-            Exhausted::Pause => Err(Halt::Pause { id: Some(id), fault }),
+            Exhausted::Pause => Err(Halt::Pause { id: Some(id), fault: fault.with(raised) }),
             Exhausted::Fail => {
-                let result = Outcome::Fault(fault);
+                let result = Outcome::Fault(shown.with(raised));
                 self.happen(Event::Step { id, what, attempts, result }).await.map(|_| ())
             }
         }
@@ -291,9 +299,13 @@ impl Driver {
                 self.timers.set(&id, now.plus(ms), Purpose::Retry);
                 Ok(())
             }
-            (Code::NotApplied | Code::RetriesExhausted | Code::AttemptsExhausted, _) => {
-                Err(pause(Some(id), error.code(), error.detail()))
-            }
+            (
+                Code::NotApplied
+                | Code::RetriesExhausted
+                | Code::AttemptsExhausted
+                | Code::ProgrammingError,
+                _,
+            ) => Err(pause(Some(id), error.code(), error.detail())),
             (code, _) if is_passing(code) || is_of_the_attempt(code) => {
                 tracing::warn!(run = %self.run.id, %error, "an effect is tried again shortly");
                 self.look_again(&id, Some(limits::POLL_MS));

@@ -14,7 +14,7 @@ use semel_core::journal::{At, Raised};
 use semel_core::json::Json;
 use semel_core::key::Namespace;
 use semel_core::limits;
-use semel_core::retry::Retry;
+use semel_core::retry::{Retry, Trouble};
 use semel_core::run::course::{Course, Ordinals};
 use semel_core::time::Wall;
 use uuid::Uuid;
@@ -42,8 +42,8 @@ pub struct StepTry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepFault {
     pub detail: String,
-    /// Another attempt would not help.
-    pub is_final: bool,
+    /// Whether another attempt would help.
+    pub trouble: Trouble,
     /// The exception behind it.
     pub raised: Option<Box<Raised>>,
 }

@@ -9,7 +9,7 @@ use futures_util::future::join;
 use semel_core::json::Json;
 use semel_core::key::{Action, Key, Namespace};
 use semel_core::limits;
-use semel_core::retry::Retry;
+use semel_core::retry::{Retry, Trouble};
 use semel_core::run::{self, State, Take};
 use semel_engine::{
     Body, Executor, Exhausted, Offer, Port, Slot, Start, Started, StepFault, StepFn, StepTry, Work,
@@ -117,7 +117,8 @@ fn away(waiting: Waiting) -> Body {
             let run: StepFn = Arc::new(move |turn| {
                 let (reply, replied) = oneshot::channel();
                 waiting.lock().unwrap().push((turn, reply));
-                let lost = || StepFault { detail: "lost".into(), is_final: true, raised: None };
+                let lost =
+                    || StepFault { detail: "lost".into(), trouble: Trouble::Final, raised: None };
                 replied.map(move |said| said.unwrap_or_else(|_| Err(lost()))).boxed()
             });
             let ready = || async { Ok(Box::new(()) as Slot) }.boxed();

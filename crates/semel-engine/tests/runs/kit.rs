@@ -16,7 +16,7 @@ use semel_core::json::Json;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::limits;
 use semel_core::record::Contract;
-use semel_core::retry::Retry;
+use semel_core::retry::{Retry, Trouble};
 use semel_engine::{
     Call, Doer, Error, Executor, Exhausted, Intent, Looked, OnDoubt, Port, Sent, StepFault,
     StepTry, Undo, Work,
@@ -327,7 +327,7 @@ fn question(key: &str) -> Ask {
 }
 
 fn no_luck() -> StepFault {
-    StepFault { detail: "no luck".into(), is_final: false, raised: None }
+    StepFault { detail: "no luck".into(), trouble: Trouble::Passing, raised: None }
 }
 
 pub(crate) async fn sleep(port: &Port, ms: u64) -> Result<(), Error> {

@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 use semel_core::code::Code;
 use semel_core::journal::{Event, Raised};
 use semel_core::key::Namespace;
+use semel_core::retry::Trouble;
 use semel_core::run::State;
 use semel_engine::{Error, Executor, Exhausted, Port, StepFault, Work};
 
@@ -20,7 +21,7 @@ fn raised(by: &str, trace: &str) -> Raised {
 }
 
 /// A step that raises in each of its attempts; the trace says in which.
-fn raising(port: &Port, kit: &Kit, is_final: bool, exhausted: Exhausted) -> Done {
+fn raising(port: &Port, kit: &Kit, trouble: Trouble, exhausted: Exhausted) -> Done {
     let (kit, id) = (kit.clone(), port.next_id("order"));
     let run = move |turn: semel_engine::StepTry| {
         let attempt = turn.attempt;
@@ -29,7 +30,7 @@ fn raising(port: &Port, kit: &Kit, is_final: bool, exhausted: Exhausted) -> Done
             kit.life.point().await;
             let raised = raised("step", &format!("attempt {attempt}"));
             let raised = Some(Box::new(raised));
-            Err(StepFault { detail: "no stock".into(), is_final, raised })
+            Err(StepFault { detail: "no stock".into(), trouble, raised })
         }
         .boxed()
     };
@@ -40,9 +41,9 @@ fn raising(port: &Port, kit: &Kit, is_final: bool, exhausted: Exhausted) -> Done
 }
 
 /// Catches what the step raised, notes it elsewhere, and raises something of its own.
-fn catching(port: Port, kit: Kit, is_final: bool) -> Done {
+fn catching(port: Port, kit: Kit, trouble: Trouble) -> Done {
     async move {
-        let caught = raising(&port, &kit, is_final, Exhausted::Fail).await;
+        let caught = raising(&port, &kit, trouble, Exhausted::Fail).await;
         let caught = caught.expect_err("it raises");
         let seen = caught.raised().map(|raised| format!("{} {raised:?}", caught.code()));
         kit.step(&port, "note", seen.expect("an exception")).await?;
@@ -52,15 +53,15 @@ fn catching(port: Port, kit: Kit, is_final: bool) -> Done {
 }
 
 fn catches_final(port: Port, kit: Kit) -> Done {
-    catching(port, kit, true)
+    catching(port, kit, Trouble::Final)
 }
 
 fn catches_exhausted(port: Port, kit: Kit) -> Done {
-    catching(port, kit, false)
+    catching(port, kit, Trouble::Passing)
 }
 
 fn pausing(port: Port, kit: Kit) -> Done {
-    async move { raising(&port, &kit, false, Exhausted::Pause).await }.boxed()
+    async move { raising(&port, &kit, Trouble::Passing, Exhausted::Pause).await }.boxed()
 }
 
 /// Plays a flow whose first life dies at a point. Returns how many points it passed.

@@ -12,6 +12,7 @@ from ._contracts import Contract, Duration, Retry, again, optional_ms, rate_part
 from ._declare import Declared
 from ._errors import NotApplied, Refused, SemelError
 from ._native import Ask, Declaration, Wish
+from ._programming import is_programming_error, proves_nothing_sent
 from ._shape import _FINGERPRINT, is_async
 from ._template import (
     KeyMaker,
@@ -157,9 +158,9 @@ class Effect(Declared[P, R_co]):
         ask = None if self._ask is None else self._ask(values)
         return Bound(key, downstream, self.shape.dump(values, print_), ask)
 
-    def wish(self, bound: Bound, app: Any, step: Any = None) -> Wish:
+    def wish(self, bound: Bound, app: Any, step: Any = None, send: SendWork | None = None) -> Wish:
         """One call, for the engine."""
-        send, look = self.send_work(app, step), self.look_work(app, step)
+        send, look = send or self.send_work(app, step), self.look_work(app, step)
         key, downstream_key, input, ask = bound
         _ = self._says_shape
         return Wish(self.declaration, key, downstream_key, input, send, look, ask)
@@ -194,7 +195,7 @@ class Effect(Declared[P, R_co]):
         return LookWork(self, self.contract.look, self.instance, app, step)
 
     def proof(self, error: BaseException) -> str:
-        """What an exception of the function proves."""
+        """What an exception of the function proves, or that it is a programming error."""
         if isinstance(error, SemelError) and error.is_told:
             # What became of another effect, which it called: it may have sent its own before.
             return "unknown"
@@ -208,7 +209,12 @@ class Effect(Declared[P, R_co]):
                 found = None  # a classifier that fails proves nothing
         if isinstance(found, NotApplied):
             return "not_applied"
-        return "refused" if isinstance(found, Refused) else "unknown"
+        if isinstance(found, Refused):
+            return "refused"
+        if not is_programming_error(error):
+            return "unknown"
+        is_unsent = proves_nothing_sent(self.shape.function, self.instance)
+        return "faulty_unsent" if is_unsent else "faulty"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         app = _current.app()

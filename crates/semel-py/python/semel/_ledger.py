@@ -19,6 +19,7 @@ from ._host import Begin, Host, ask_blocking
 from ._schedules import CatchUp, scheduled
 from ._template import key_parts
 from ._transaction import Transactional, TransactionWork
+from ._work import SendWork
 from ._workflow import Workflow
 
 if TYPE_CHECKING:
@@ -105,17 +106,26 @@ class App:
 
     def call_effect(self, effect: Effect[..., Any], bound: Bound) -> Any:
         """A direct call of an effect: through the ledger alone."""
-        wish = effect.wish(bound, self)
+        send = effect.send_work(self)
+        wish = effect.wish(bound, self, send=send)
 
         def begin(inbox: _native.Inbox, token: int) -> _native.Asked:
             return self.native.call(inbox, token, wish)
 
         if effect.shape.is_async:
-            return self._receipt_later(effect, begin)
-        return effect.shape.result.load(ask_blocking(begin))
+            return self._receipt_later(effect, begin, send)
+        try:
+            receipt = ask_blocking(begin)
+        except SemelError as told:
+            raise told from told.__cause__ or send.error
+        return effect.shape.result.load(receipt)
 
-    async def _receipt_later(self, effect: Effect[..., Any], begin: Begin) -> Any:
-        return effect.shape.result.load(await Host.running().ask(begin))
+    async def _receipt_later(self, effect: Effect[..., Any], begin: Begin, send: SendWork) -> Any:
+        try:
+            receipt = await Host.running().ask(begin)
+        except SemelError as told:
+            raise told from told.__cause__ or send.error
+        return effect.shape.result.load(receipt)
 
     def call_transaction(self, effect: Transactional[..., Any], key: list[str], input: str) -> Any:
         """A direct call of a transaction, in this thread."""

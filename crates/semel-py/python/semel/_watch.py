@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import socket
 import ssl
 import sys
@@ -28,6 +29,7 @@ from ._wire import (
     note_elsewhere,
     note_loop,
     note_sent,
+    note_written,
 )
 
 # Where a call of a client starts and ends: module, class, method.
@@ -79,6 +81,7 @@ _STARTS_PROCESS = {
     "os.system",
     "subprocess.Popen",
 }
+_WRITES = os.O_WRONLY | os.O_RDWR
 _ASKS_SYSTEM = ("uname", "lsb_release", "sw_vers", "ldconfig")
 
 _lock = threading.Lock()
@@ -131,6 +134,15 @@ def _replace(owner: Any, method: str, watched: Callable[[Any], Any]) -> None:
 def _on_event(event: str, args: tuple[Any, ...]) -> None:
     if event in _STARTS_PROCESS and current() is not None and not _asks_system(event, args):
         note_elsewhere()
+    elif event == "open" and current() is not None and _is_write(args):
+        note_written()
+
+
+def _is_write(args: tuple[Any, ...]) -> bool:
+    path, mode, flags = args
+    is_write = flags & _WRITES if isinstance(flags, int) else set(str(mode)) & set("wax+")
+    # An import keeps what it compiled.
+    return bool(is_write) and ".pyc" not in str(path) and path != os.devnull
 
 
 def _asks_system(event: str, args: tuple[Any, ...]) -> bool:

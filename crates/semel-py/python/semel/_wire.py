@@ -17,7 +17,7 @@ from types import ModuleType, TracebackType
 from typing import Any, cast
 
 # Clients in C: neither their connections nor their requests can be seen from Python.
-_UNSEEN_CLIENTS = {
+UNSEEN_CLIENTS = {
     "MySQLdb",
     "confluent_kafka",
     "curl_cffi",
@@ -60,6 +60,9 @@ class Wire:
         """Something was sent outside of any known client."""
         self.went_elsewhere = False
         """Something was given to a process, where nothing can be seen."""
+        self.has_written = False
+        """A file was opened to write. That is no request, so it matters where no error of a client
+        says what failed."""
         self.is_unseen = False
         """It ran on an event loop that does not show its connections, such as uvloop."""
         self._function = function
@@ -75,6 +78,13 @@ class Wire:
         if self.connections or self.has_sent:
             return own is None and self._is_first_handshake(exc)
         return own is not None or not self.is_unseen
+
+    def is_untouched(self) -> bool:
+        """Whether nothing was connected, sent, written or given away, and all of it was seen."""
+        was_used = self.connections or self.has_sent or self.has_written or self.went_elsewhere
+        if was_used or self.pending or self.is_unseen:
+            return False
+        return not any(map(_counts, self.calls))
 
     def _call_of(self, exc: BaseException) -> Call | None:
         same = list(_explained(exc))
@@ -221,6 +231,13 @@ def note_elsewhere() -> None:
         wire.went_elsewhere = True
 
 
+def note_written() -> None:
+    """The running code opens a file to write."""
+    wire = _wire.get()
+    if wire is not None:
+        wire.has_written = True
+
+
 def carried(work: Callable[..., Any]) -> Callable[..., Any]:
     """`work`, to be called in another thread as part of the running attempt."""
     wire, call, ticket = _wire.get(), _call.get(), object()
@@ -304,7 +321,7 @@ def _names_unseen_client(function: Callable[..., Any] | None) -> bool:
     if code is None:
         return False
     names: dict[str, Any] = getattr(inner, "__globals__", {})
-    return any(_package(name, names.get(name)) in _UNSEEN_CLIENTS for name in code.co_names)
+    return any(_package(name, names.get(name)) in UNSEEN_CLIENTS for name in code.co_names)
 
 
 def _package(name: str, value: Any) -> str:

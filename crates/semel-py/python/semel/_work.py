@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from . import _current, _intent, _wire
 from ._codec import Codec, codec
 from ._errors import NotApplied, Refused, SemelError, describe, text
+from ._programming import is_programming_error
 
 if TYPE_CHECKING:
     from ._context import StepContext
@@ -77,8 +78,10 @@ class StepWork:
             inbox.reply(job, stored)
 
     def fail(self, inbox: Inbox, job: int, error: BaseException) -> None:
-        is_final = isinstance(error, (Refused, *self._no_retry))
-        inbox.fail(job, "refused" if is_final else "unknown", text(error), describe(error))
+        proof = "faulty" if is_programming_error(error) else "unknown"
+        if isinstance(error, (Refused, *self._no_retry)):
+            proof = "refused"
+        inbox.fail(job, proof, text(error), describe(error))
 
 
 class SendWork:
@@ -93,6 +96,8 @@ class SendWork:
         self._step = step
         self._context = contextvars.copy_context()
         self.is_async = effect.shape.is_async
+        self.error: BaseException | None = None
+        """What the function raised last."""
 
     def context(self, argument: SendIntent) -> contextvars.Context:
         context = self._context.copy()
@@ -126,17 +131,18 @@ class SendWork:
     def reply(self, inbox: Inbox, job: int, value: Any) -> None:
         try:
             stored = self._effect.shape.result.dump(value)
-        except SemelError:
+        except Exception:
             try:
                 # It happened: a receipt of another shape is better than a doubt.
                 stored = codec(Any).dump(value)
-            except SemelError as error:
+            except Exception as error:
                 detail = f"it happened, but its receipt cannot be stored: {text(error)}"
                 inbox.fail(job, "unknown", detail, describe(error))
                 return
         inbox.reply(job, stored)
 
     def fail(self, inbox: Inbox, job: int, error: BaseException) -> None:
+        self.error = error
         proof = self._effect.proof(error)
         inbox.fail(job, proof, text(error), describe(error))
 
@@ -184,4 +190,5 @@ class LookWork:
             inbox.fail(job, "unknown", text(error), describe(error))
 
     def fail(self, inbox: Inbox, job: int, error: BaseException) -> None:
-        inbox.fail(job, "unknown", text(error), describe(error))
+        proof = "faulty" if is_programming_error(error) else "unknown"
+        inbox.fail(job, proof, text(error), describe(error))

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use semel_core::json::Json;
 use semel_core::retry::Retry;
+use semel_core::retry::Trouble;
 use semel_core::run::course::check_step_name;
 use semel_engine::{Executor, Exhausted, Port, StepFault, StepFn, Work};
 use serde::Serialize;
@@ -113,13 +114,13 @@ where
         let ran = run();
         Box::pin(async move {
             let value = ran.await.map_err(|failure| StepFault {
-                is_final: failure.is_final(),
+                trouble: if failure.is_final() { Trouble::Final } else { Trouble::Passing },
                 detail: failure.reason().to_owned(),
                 raised: None,
             })?;
             let unfit = |error: semel_core::json::JsonInvalid| StepFault {
                 detail: format!("the value cannot be stored: {error}"),
-                is_final: true,
+                trouble: Trouble::Final,
                 raised: None,
             };
             Json::given(&value).map_err(unfit)
