@@ -208,18 +208,12 @@ impl Engine {
         Attended::Looked
     }
 
-    /// Whether the run that planned an effect does not want it sent: it is paused, or over. To find
-    /// out what became of a doubt is always wanted.
+    /// Whether the run that planned an effect does not want it sent.
     pub(crate) async fn is_unwanted(&self, effect: &Effect) -> bool {
-        let contract = effect.plan.as_ref().map(|plan| plan.terms.contract);
-        let is_doubt = effect.state(&self.store().ground().now) == State::InDoubt;
-        let is_look = is_doubt && matches!(contract, Some(Contract::Probe { .. }));
-        let Some(id) = effect.run.as_ref().filter(|_| !is_look) else { return false };
+        let now = self.store().ground().now;
+        let Some(id) = effect.asks_run(&now) else { return false };
         match self.store().run(effect.address.namespace.as_str(), id).await {
-            Ok(Some(run)) => {
-                let ends = run.state().is_final() || run.cancel.is_some() && !is_doubt;
-                run.paused.is_some() || ends
-            }
+            Ok(Some(run)) => effect.is_unwanted(&run, &now),
             Ok(None) => false,
             // Not known: it is asked again at the next turn.
             Err(_) => true,

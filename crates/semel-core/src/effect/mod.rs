@@ -15,6 +15,7 @@ mod table;
 pub(crate) mod testing;
 mod undo;
 mod wait;
+mod wanted;
 
 pub use begin::{
     Begin, Decision, EPOCH_SHIFT, Ground, Permit, Quarantine, Transaction, begin, transact,
