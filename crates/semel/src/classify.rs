@@ -5,39 +5,74 @@ use std::io::ErrorKind;
 
 use crate::{Failure, evidence};
 
-/// Classifies any error. A refused connection proves that nothing was sent; whatever is not known
-/// to be a proof counts as unknown.
+/// Sends a request and classifies whatever is not a success. Inside of an effect this is how an
+/// error becomes a proof: Semel saw the request, and that no other one went out before it.
 ///
 /// Use a client that follows no redirects (`reqwest::redirect::Policy::none()`): one that cannot
 /// connect to where it was redirected reports a refused connection, though the first server may
 /// have acted.
+#[cfg(feature = "reqwest")]
+pub async fn send(request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {
+    response(self::request(request.send()).await?)
+}
+
+/// Makes one request of any client and classifies its error. Give the answer's status to
+/// [`status`]. A refused connection proves that nothing was sent, unless an earlier request of the
+/// attempt went out.
+pub async fn request<T, E, F>(sending: F) -> Result<T, Failure>
+where
+    E: Error + 'static,
+    F: Future<Output = Result<T, E>>,
+{
+    evidence::going_out();
+    sending.await.map_err(|error| evidence::of_request(of_error(&error)))
+}
+
+/// Like [`request`], for a client that blocks its thread.
+pub fn request_blocking<T, E>(sending: impl FnOnce() -> Result<T, E>) -> Result<T, Failure>
+where
+    E: Error + 'static,
+{
+    evidence::going_out();
+    sending().map_err(|error| evidence::of_request(of_error(&error)))
+}
+
+/// Classifies any error. A refused connection proves that nothing was sent; whatever is not known
+/// to be a proof counts as unknown.
 ///
-/// Inside of an effect it is a proof only if no earlier answer of this attempt was given to
-/// [`response`] or [`status`]: after a write that went out, a refused connection proves nothing.
+/// Inside of an effect every error that comes this way, also by `?`, is unknown: Semel did not see
+/// its request, nor what was sent before. Make it by [`send`] or [`request`], or say yourself what
+/// you know: `Failure::not_applied("…")`.
 pub fn error(error: &(dyn Error + 'static)) -> Failure {
+    #[cfg(feature = "reqwest")]
+    if let Some(code) = error.downcast_ref::<reqwest::Error>().and_then(reqwest::Error::status) {
+        return status(code.as_u16()).unwrap_or_else(|| Failure::unknown(with_causes(error)));
+    }
+    evidence::of_error(of_error(error))
+}
+
+/// What an error proves about its own request.
+fn of_error(error: &(dyn Error + 'static)) -> Failure {
     let reason = with_causes(error);
     #[cfg(feature = "reqwest")]
     if let Some(error) = error.downcast_ref::<reqwest::Error>() {
         return reqwest_error(error, reason);
     }
-    let is_refused = refused_to_connect(error);
-    evidence::of_error(if is_refused {
-        Failure::not_applied(reason)
-    } else {
-        Failure::unknown(reason)
-    })
+    if refused_to_connect(error) { Failure::not_applied(reason) } else { Failure::unknown(reason) }
 }
 
 /// Classifies an HTTP status that is not a success; `None` for 2xx.
 ///
 /// Validation errors are refusals; missing credentials prove that nothing happened and can be
 /// mended; a timeout, a conflict, a rate limit or any 5xx may come after the effect. Inside of an
-/// effect only the first answer of the attempt is a proof.
+/// effect it is a proof only if it answers the one request of the attempt, made by [`send`] or
+/// [`request`].
 pub fn status(status: u16) -> Option<Failure> {
-    evidence::of_answer(of_status(status))
+    of_status(status).map(evidence::of_answer)
 }
 
-fn of_status(status: u16) -> Option<Failure> {
+/// What a status proves about its own request.
+pub(crate) fn of_status(status: u16) -> Option<Failure> {
     let reason = format!("HTTP status {status}");
     match status {
         200..=299 => None,
@@ -59,15 +94,15 @@ pub fn response(response: reqwest::Response) -> Result<reqwest::Response, Failur
 
 #[cfg(feature = "reqwest")]
 fn reqwest_error(error: &reqwest::Error, reason: String) -> Failure {
-    if let Some(failure) = error.status().and_then(|code| status(code.as_u16())) {
+    if let Some(failure) = error.status().and_then(|code| of_status(code.as_u16())) {
         return failure;
     }
     // A connect error says that no connection was made, a builder error that none was tried.
-    evidence::of_error(if error.is_connect() || error.is_builder() {
+    if error.is_connect() || error.is_builder() {
         Failure::not_applied(reason)
     } else {
         Failure::unknown(reason)
-    })
+    }
 }
 
 /// Only an error that says so about the connect itself: a reset may come after the request.

@@ -1,40 +1,55 @@
 //! What the running attempt is known to have sent. An error is a proof that nothing happened only
-//! if no request of the same attempt went out before it.
+//! if it is that of the attempt's one request, and Semel saw that request.
 
 use std::cell::Cell;
 
 use crate::Failure;
 
 tokio::task_local! {
-    static WENT_OUT: Cell<bool>;
+    /// How many requests of the attempt may have gone out.
+    static OUT: Cell<u32>;
 }
 
 /// Runs the code of one attempt.
 pub(crate) fn attempt<F: Future>(code: F) -> impl Future<Output = F::Output> {
-    WENT_OUT.scope(Cell::new(false), code)
+    OUT.scope(Cell::new(0), code)
 }
 
 /// Runs the code of one attempt that blocks its thread.
 pub(crate) fn attempt_blocking<T>(code: impl FnOnce() -> T) -> T {
-    WENT_OUT.sync_scope(Cell::new(false), code)
+    OUT.sync_scope(Cell::new(0), code)
 }
 
-/// A request was answered, and the answer proves this. After an earlier one it proves nothing.
-pub(crate) fn of_answer(failure: Option<Failure>) -> Option<Failure> {
-    let is_late = note();
-    failure.map(|failure| if is_late { failure.doubted() } else { failure })
+/// A request is about to go out.
+pub(crate) fn going_out() {
+    let _ = OUT.try_with(|out| out.set(out.get() + 1));
 }
 
-/// A request failed with this. After an earlier one that went out it proves nothing.
-pub(crate) fn of_error(failure: Failure) -> Failure {
+/// The request that was about to go out failed with this. One that never left does not count.
+pub(crate) fn of_request(failure: Failure) -> Failure {
     if !failure.is_proof() {
-        note();
         return failure;
     }
-    if WENT_OUT.try_with(Cell::get).unwrap_or(false) { failure.doubted() } else { failure }
+    let earlier = OUT.try_with(|out| {
+        out.set(out.get().saturating_sub(1));
+        out.get()
+    });
+    if earlier.unwrap_or(0) == 0 { failure } else { failure.doubted(EARLIER) }
 }
 
-/// Outside of an attempt every error is judged by itself.
-fn note() -> bool {
-    WENT_OUT.try_with(|went_out| went_out.replace(true)).unwrap_or(false)
+/// What an answer proves: something only if it answers the one request that went out.
+pub(crate) fn of_answer(failure: Failure) -> Failure {
+    match OUT.try_with(Cell::get) {
+        Err(_) | Ok(1) => failure,
+        Ok(0) => failure.doubted(UNSEEN),
+        Ok(_) => failure.doubted(EARLIER),
+    }
 }
+
+/// What an error proves whose request Semel did not see: inside of an attempt nothing.
+pub(crate) fn of_error(failure: Failure) -> Failure {
+    if OUT.try_with(|_| ()).is_ok() { failure.doubted(UNSEEN) } else { failure }
+}
+
+const EARLIER: &str = "an earlier request of this attempt went out";
+const UNSEEN: &str = "Semel did not see the request: send it by `classify::send`";

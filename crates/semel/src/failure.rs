@@ -43,9 +43,9 @@ impl Failure {
         Failure { kind: Kind::Unknown, reason: reason.to_string() }
     }
 
-    /// The same error after a request of the attempt went out: no proof any more.
-    pub(crate) fn doubted(self) -> Failure {
-        Failure::unknown(format!("{}; an earlier request of this attempt went out", self.reason))
+    /// The same error where something else may have gone out: no proof any more.
+    pub(crate) fn doubted(self, why: &str) -> Failure {
+        if self.is_proof() { Failure::unknown(format!("{}; {why}", self.reason)) } else { self }
     }
 
     /// Whether this is a proof that nothing happened.

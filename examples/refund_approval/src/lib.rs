@@ -95,7 +95,7 @@ impl Bank {
         let wish: Wish = intent.input_as()?;
         let body = json!({ "order": wish.order_id, "cents": wish.cents });
         let url = format!("{}/refunds", self.settings.url);
-        let answer = self.client.post(url).json(&body).send().await?;
-        Ok(classify::response(answer)?.json().await?)
+        let answer = classify::send(self.client.post(url).json(&body)).await?;
+        Ok(answer.json().await?)
     }
 }

@@ -89,6 +89,6 @@ impl Shop {
         let request = self.client.post(format!("{}{path}", self.settings.url));
         let request = request.header("idempotency-key", intent.downstream_key()).json(wish);
         // A 4xx proves that nothing was done; a connection that ends without an answer, nothing.
-        Ok(classify::response(request.send().await?)?.json().await?)
+        Ok(classify::send(request).await?.json().await?)
     }
 }

@@ -73,14 +73,12 @@ impl Services {
             subject: String,
         }
         let Input { request_id, subject } = intent.input_as()?;
-        let response = self
+        let request = self
             .client
             .post(format!("{}/native/tickets", self.settings.crm))
             .header("idempotency-key", intent.downstream_key())
-            .json(&json!({ "reference": request_id, "subject": subject }))
-            .send()
-            .await?;
-        Ok(classify::response(response)?.json().await?)
+            .json(&json!({ "reference": request_id, "subject": subject }));
+        Ok(classify::send(request).await?.json().await?)
     }
 
     /// Sends the acknowledgement.

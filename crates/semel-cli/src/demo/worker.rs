@@ -231,8 +231,8 @@ impl Worker {
     }
 
     async fn ticket(&self, request: reqwest::RequestBuilder) -> Result<Ticket, Failure> {
-        let response = request.header("x-worker", std::process::id()).send().await?;
-        Ok(classify::response(response)?.json().await?)
+        let request = request.header("x-worker", std::process::id());
+        Ok(classify::send(request).await?.json().await?)
     }
 
     fn conditional_url(&self, reference: &str) -> String {

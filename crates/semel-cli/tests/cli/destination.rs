@@ -97,7 +97,7 @@ async fn send(url: String, intent: Intent) -> Result<Value, Failure> {
     let client = reqwest::Client::builder().pool_max_idle_per_host(0).build()?;
     let request = client.post(format!("{url}/tickets")).json(&json!({ "subject": "Help" }));
     let request = request.header("Idempotency-Key", intent.downstream_key());
-    Ok(classify::response(request.send().await?)?.json().await?)
+    Ok(classify::send(request).await?.json().await?)
 }
 
 /// A run that waits for a person while no process works it, and then loses an answer. Gives what

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use semel_engine::{Executor, Intent, Looked, Sent, Slot};
+use semel_engine::{Executor, Intent, Looked, Reached, Sent, Slot};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
@@ -60,7 +60,7 @@ where
             let _ = thread.send(job);
             match end.await {
                 Ok(sent) => sent.map_or_else(Failure::into_sent, |value| receipt(&value)),
-                Err(_) => Sent::Unknown("the function panicked".to_owned()),
+                Err(_) => Sent::Faulty("the function panicked".to_owned(), Reached::Perhaps),
             }
         })
     })

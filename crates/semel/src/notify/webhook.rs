@@ -122,7 +122,8 @@ where
     // From here on it may have landed, unless the answer says otherwise.
     let response = answered.map_err(|_| Failure::unknown("no answer in time"))?;
     let status = response.map_err(Failure::unknown)?.status().as_u16();
-    match classify::status(status) {
+    // The connection is ours, and this was its one request.
+    match classify::of_status(status) {
         None => Ok(json!({ "status": status })),
         Some(failure) => Err(failure),
     }

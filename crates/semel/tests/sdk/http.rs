@@ -104,7 +104,7 @@ async fn charge(effect: Effect<'_>, url: String) -> Result<serde_json::Value, se
                 .post(url)
                 .header("Idempotency-Key", intent.downstream_key())
                 .body(format!(r#"{{"amount":7,"pad":"{}"}}"#, "x".repeat(300)));
-            let response = classify::response(request.send().await?)?;
+            let response = classify::send(request).await?;
             Ok(serde_json::from_slice(&response.bytes().await?)?)
         }
     });
@@ -137,10 +137,8 @@ async fn charge_then_ask(
         let (url, other) = (url.clone(), other.clone());
         async move {
             let client = reqwest::Client::new();
-            let request = client.post(url).body("{}".to_owned());
-            classify::response(request.send().await?)?;
-            let answer =
-                classify::response(client.post(other).body("{}".to_owned()).send().await?)?;
+            classify::send(client.post(url).body("{}".to_owned())).await?;
+            let answer = classify::send(client.post(other).body("{}".to_owned())).await?;
             Ok(answer.text().await?)
         }
     });
@@ -160,6 +158,54 @@ async fn req_o8_a_refusal_after_an_answered_request_is_unknown() {
     assert_eq!(asked, Err(Code::InDoubt), "a status");
     let asked = charge_then_ask(&semel, "m", format!("http://{nobody}/"), live.url()).await;
     assert_eq!(asked, Err(Code::NotApplied), "nothing went out before");
+}
+
+#[tokio::test]
+async fn req_o8_a_post_that_was_accepted_is_sent_once_when_what_follows_is_refused() {
+    let ledger = Ledger::new();
+    let semel = ledger.open().await;
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for by in ["send", "unseen", "half seen"] {
+        let crm = Server::start([]);
+        let (url, other) = (crm.url(), format!("http://{nobody}/"));
+        let effect = semel.effect("ticket").key(by).contract(Contract::AtMostOnce).retry(QUICK);
+        let effect = effect.call(move |_intent| {
+            let client = reqwest::Client::new();
+            let post = client.post(url.clone()).body("{}".to_owned());
+            let get = client.get(other.clone());
+            async move {
+                match by {
+                    "send" => drop(classify::send(post).await?),
+                    _ => drop(post.send().await?),
+                }
+                let read = match by {
+                    "half seen" => classify::response(get.send().await?)?,
+                    "unseen" => get.send().await?,
+                    _ => classify::send(get).await?,
+                };
+                Ok(read.text().await?)
+            }
+        });
+        assert_eq!(effect.await.unwrap_err().code(), Code::InDoubt, "{by}");
+        assert_eq!(crm.requests.lock().unwrap().len(), 1, "{by}: one ticket");
+    }
+}
+
+#[tokio::test]
+async fn req_o8_a_status_after_a_request_that_was_not_seen_proves_nothing() {
+    let ledger = Ledger::new();
+    let semel = ledger.open().await;
+    let crm = Server::start([Then::Answer(200), Then::Answer(404)]);
+    let url = crm.url();
+    let effect = semel.effect("ticket").key("k").retry(QUICK).call(move |_intent| {
+        let request = || reqwest::Client::new().post(url.clone()).body("{}".to_owned());
+        let (write, read) = (request(), request());
+        async move {
+            write.send().await?;
+            Ok(classify::response(read.send().await?)?.text().await?)
+        }
+    });
+    assert_eq!(effect.await.unwrap_err().code(), Code::InDoubt);
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use semel::{Code, Contract, Failure, NativeKey, NotApplied, Refused, Retry};
+use semel::{Code, Contract, Failure, NativeKey, NotApplied, Refused, Retry, classify};
 use semel_core::effect::State;
 
 use crate::common::{Ledger, Outside, QUICK, code, state};
@@ -48,6 +48,11 @@ async fn a_question_mark_classifies() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let call = semel.effect("a").key("l").retry(Retry::NONE).call(move |_| async move {
         std::net::TcpStream::connect(free)?;
+        Ok(1)
+    });
+    assert_eq!(code(call.await), Code::InDoubt, "its request was not seen");
+    let call = semel.effect("a").key("m").retry(Retry::NONE).call(move |_| async move {
+        classify::request_blocking(|| std::net::TcpStream::connect(free))?;
         Ok(1)
     });
     assert_eq!(code(call.await), Code::NotApplied);
