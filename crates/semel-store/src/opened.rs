@@ -1,6 +1,6 @@
 //! Opening a store by its address.
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::memory::Memory;
@@ -72,9 +72,9 @@ impl Opened {
                 let text = "a token is for the address of a server: http://… or https://…";
                 Err(StoreError::UrlInvalid(text.into()))
             }
-            Some(("sqlite", path)) if !path.is_empty() => {
-                let path = path.strip_prefix("//").unwrap_or(path).to_owned();
-                let open = move || Sqlite::open_veiled(Path::new(&path), access, clock, veil);
+            Some(("sqlite", _)) => {
+                let path = Opened::file_of(url)?;
+                let open = move || Sqlite::open_veiled(&path, access, clock, veil);
                 let opened = tokio::task::spawn_blocking(open).await;
                 let stopped = |error| StoreError::Unavailable(format!("opening: {error}"));
                 Ok(Opened::Sqlite(Arc::new(opened.map_err(stopped)??)))
@@ -88,6 +88,11 @@ impl Opened {
                 Err(StoreError::UrlInvalid(format!("`{url}` is not the address of a store")))
             }
         }
+    }
+
+    /// The file that the address of a SQLite store names.
+    pub fn file_of(url: &str) -> Result<PathBuf, StoreError> {
+        crate::sqlite::file_of(url)
     }
 
     /// Brings the store at an address to the format that this Semel writes, and creates it where

@@ -62,6 +62,7 @@ pub struct Approved {
 
 /// A question of a run to a person, with nothing to send. Awaiting it asks; a no is an error with
 /// the code `approval_denied`, `approval_returned` or `approval_expired`.
+#[must_use = "a question is not asked until it is awaited"]
 pub struct Question<'a> {
     effect: Effect<'a>,
     has_key: bool,

@@ -36,6 +36,7 @@ mod futures {
 }
 
 /// An effect being declared. Nothing happens before [`Effect::call`].
+#[must_use = "an effect does nothing until it is called and awaited"]
 pub struct Effect<'a> {
     semel: &'a Semel,
     action: String,

@@ -15,6 +15,7 @@ use crate::effect::{Effect, send_fn};
 use crate::{Approval, Failure, Semel};
 
 /// A handler being declared. Nothing happens before [`Handler::register`].
+#[must_use = "a handler does nothing until it is registered"]
 pub struct Handler<'a> {
     semel: &'a Semel,
     action: String,

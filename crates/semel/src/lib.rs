@@ -163,3 +163,38 @@ mod pages {
     #[doc = include_str!("../../../docs/spec.md")]
     struct Spec;
 }
+
+/// Builders that nobody awaits do nothing, and the compiler says so.
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// async fn forgets(ctx: semel::Context) {
+///     ctx.step("a", || async { Ok::<_, semel::Failure>(1) });
+/// }
+/// ```
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// async fn forgets(ctx: semel::Context) {
+///     ctx.effect("a").key("k");
+/// }
+/// ```
+///
+/// ```compile_fail
+/// #![deny(unused_must_use)]
+/// async fn forgets(semel: semel::Semel) {
+///     semel.start("w").key("k");
+/// }
+/// ```
+///
+/// ```
+/// #![deny(unused_must_use)]
+/// async fn remembers(ctx: semel::Context, semel: semel::Semel) -> Result<(), semel::Error> {
+///     let _: i32 = ctx.step("a", || async { Ok::<_, semel::Failure>(1) }).await?;
+///     let _ = ctx.effect("a").key("k");
+///     semel.start("w").key("k").run().await?;
+///     Ok(())
+/// }
+/// ```
+#[cfg(doctest)]
+struct Unawaited;

@@ -13,6 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::{Code, Error, Semel, millis};
 
 /// A run being declared. Nothing happens before [`Start::run`].
+#[must_use = "a start does nothing until `run` is called and awaited"]
 pub struct Start<'a> {
     semel: &'a Semel,
     workflow: String,

@@ -31,6 +31,7 @@ use crate::{Error, Semel, millis};
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "a schedule is not stored until `put` is called and awaited"]
 pub struct Schedule<'a> {
     semel: &'a Semel,
     name: String,

@@ -14,6 +14,7 @@ use crate::Semel;
 use crate::effect::{Effect, read_receipt};
 
 /// A transaction being declared. Nothing happens before it is run.
+#[must_use = "a transaction does nothing until it is called"]
 pub struct Transaction<'a> {
     semel: &'a Semel,
     action: String,

@@ -13,6 +13,7 @@ use crate::{Code, Context, Error};
 
 /// A wait for a person's answer. It comes as a signal of this name; `semel runs show` shows what is
 /// asked.
+#[must_use = "a wait does nothing until it is awaited"]
 pub struct UserWait<'a, T> {
     context: &'a Context,
     name: String,

@@ -16,6 +16,7 @@ use crate::context::Context;
 use crate::{Code, Error, Semel, millis};
 
 /// Workflows being registered. Nothing is taken before [`Worker::start`].
+#[must_use = "a worker does nothing until it is started"]
 pub struct Worker<'a> {
     semel: &'a Semel,
     release: String,

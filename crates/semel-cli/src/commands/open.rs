@@ -33,8 +33,7 @@ impl Place {
 
     /// The file of the store, where it is one.
     pub(crate) fn file(&self) -> Option<PathBuf> {
-        let path = self.store.strip_prefix("sqlite:").filter(|path| !path.is_empty())?;
-        Some(PathBuf::from(path.strip_prefix("//").unwrap_or(path)))
+        Opened::file_of(&self.store).ok()
     }
 
     pub(crate) async fn open(&self, access: Access) -> Result<Opened, Failed> {

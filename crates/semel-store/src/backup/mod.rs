@@ -6,7 +6,7 @@
 mod file;
 mod manifest;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 pub(crate) use file::{Beside, Event, Reader, Writer, failed};
@@ -56,8 +56,7 @@ impl Opened {
         }
         match kind {
             Kind::Sqlite => {
-                let path = url.strip_prefix("sqlite:").unwrap_or_default();
-                let path = PathBuf::from(path.strip_prefix("//").unwrap_or(path));
+                let path = Opened::file_of(url)?;
                 let (file, clock, backup) = (file.to_owned(), clock.clone(), manifest.clone());
                 let restore = move || Sqlite::restore(&file, &path, &backup, &clock, &progress);
                 join(tokio::task::spawn_blocking(restore).await)?;

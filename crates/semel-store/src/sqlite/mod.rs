@@ -7,6 +7,7 @@
 //! No second SQLite library may open the file inside this process: closing any of its descriptors
 //! would drop the locks of ours.
 
+mod address;
 mod apply;
 mod backup;
 mod call;
@@ -36,6 +37,7 @@ mod walk;
 mod watch;
 mod writer;
 
+pub(crate) use address::file_of;
 pub use open::FORMAT;
 pub use transaction::{TransactionError, Work};
 pub use turnstile::Holder;

@@ -11,6 +11,7 @@ use super::typed;
 use crate::{Error, Start};
 
 /// A child being declared. Awaiting it starts it and waits for its end.
+#[must_use = "a child does not start until it is called and awaited"]
 pub struct Child<'a> {
     pub(super) port: Port,
     pub(super) id: String,

@@ -17,6 +17,7 @@ use crate::observe::StepNote;
 use crate::{Error, Failure};
 
 /// A step being declared. Awaiting it runs it, or returns what it came to before.
+#[must_use = "a step does nothing until it is awaited"]
 pub struct Step<T> {
     port: Port,
     id: String,

@@ -123,11 +123,13 @@ async fn terms_that_cannot_be_kept_are_refused_before_anything_is_stored() {
 
 #[tokio::test]
 async fn stores_are_opened_by_address() {
-    for url in ["", "semel.db", "sqlite:", "memory:x", "http://"] {
+    for url in
+        ["", "semel.db", "sqlite:", "memory:x", "http://", "sqlite:///x.db", "sqlite::memory:"]
+    {
         assert_eq!(code(Semel::open(url).await.map(|_| ())), Code::StoreUrlInvalid, "{url}");
     }
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite://{}/semel.db", folder.path().display());
+    let url = format!("sqlite:{}/semel.db", folder.path().display());
     let semel = Semel::open(&url).await.unwrap();
     assert!(semel.find("a", "k").await.unwrap().is_none());
     let memory = Semel::open("memory:").await.unwrap();
