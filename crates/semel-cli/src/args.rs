@@ -207,7 +207,7 @@ pub(crate) struct Operator {
     #[arg(long)]
     pub(crate) reason: String,
     /// Who decides
-    #[arg(long, env = "USER")]
+    #[arg(long, env = "USER", default_value_t = own_name())]
     pub(crate) actor: String,
 }
 
@@ -308,7 +308,7 @@ pub(crate) struct Person {
     #[arg(long)]
     pub(crate) version: u64,
     /// Who decides
-    #[arg(long, env = "USER")]
+    #[arg(long, env = "USER", default_value_t = own_name())]
     pub(crate) actor: String,
 }
 
@@ -342,7 +342,7 @@ pub(crate) struct ApprovalLink {
     #[arg(long, value_name = "DURATION", default_value = "3d")]
     pub(crate) expires_in: String,
     /// Who makes it
-    #[arg(long, env = "USER")]
+    #[arg(long, env = "USER", default_value_t = own_name())]
     pub(crate) actor: String,
 }
 
@@ -368,7 +368,7 @@ pub(crate) struct Judgement {
     #[arg(long)]
     pub(crate) digest: Option<String>,
     /// Who decides
-    #[arg(long, env = "USER")]
+    #[arg(long, env = "USER", default_value_t = own_name())]
     pub(crate) actor: String,
 }
 
@@ -454,7 +454,7 @@ pub(crate) struct Import {
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Who imports
-    #[arg(long, env = "USER")]
+    #[arg(long, env = "USER", default_value_t = own_name())]
     pub(crate) actor: String,
 }
 
@@ -480,4 +480,9 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
         line: Vec<OsString>,
     },
+}
+
+/// Who runs the command, where no name is set, as in most containers.
+fn own_name() -> String {
+    format!("uid-{}", rustix::process::getuid().as_raw())
 }

@@ -65,7 +65,7 @@ def opened(url: str) -> Iterator[Semel]:
     """A Semel that is chosen in the block, and closed at its end."""
     app = Semel(url)
     try:
-        with app:
+        with app.as_current():
             yield app
     finally:
         app.close()

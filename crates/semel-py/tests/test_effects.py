@@ -278,9 +278,9 @@ def test_with_several_semels_one_must_be_chosen(sqlite_url: str, world: World) -
     try:
         with pytest.raises(NotConfigured):
             create("42", "x")
-        with red:
+        with red.as_current():
             create("42", "x")
-            with blue:
+            with blue.as_current():
                 assert create("42", "x") == {"number": 2}
             assert create("42", "x") == {"number": 1}
         with pytest.raises(NotConfigured):
@@ -300,7 +300,7 @@ def test_threads_choose_each_for_itself(sqlite_url: str) -> None:
         return semel.intent().namespace
 
     def work(app: Semel, id: str) -> str:
-        with red, app:
+        with red.as_current(), app.as_current():
             both_in.wait()
             if id == "second":
                 first_out.wait(10)
@@ -315,6 +315,18 @@ def test_threads_choose_each_for_itself(sqlite_url: str) -> None:
     finally:
         red.close()
         blue.close()
+
+
+def test_leaving_the_block_closes_the_ledger(sqlite_url: str, world: World) -> None:
+    with Semel(sqlite_url) as app:
+        assert ticket(world)("42", "x")
+    with pytest.raises(SemelError) as caught:
+        app.find("crm-ticket", "42")
+    assert caught.value.code == "store_unavailable"
+    with pytest.raises(ZeroDivisionError), Semel(sqlite_url) as other:
+        1 / 0  # noqa: B018
+    with pytest.raises(SemelError):
+        other.find("crm-ticket", "42")
 
 
 def test_a_closed_semel_is_not_used(sqlite_url: str, world: World) -> None:

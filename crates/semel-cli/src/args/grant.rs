@@ -1,5 +1,6 @@
 //! `semel effects grant`.
 
+use super::own_name;
 use clap::Args as ClapArgs;
 
 #[derive(Debug, ClapArgs)]
@@ -24,7 +25,7 @@ pub(crate) struct Grant {
     #[arg(long, requires = "effect")]
     pub(crate) version: Option<u64>,
     /// Who decides
-    #[arg(long, env = "USER")]
+    #[arg(long, env = "USER", default_value_t = own_name())]
     pub(crate) actor: String,
     /// Do not ask before several are granted
     #[arg(long)]

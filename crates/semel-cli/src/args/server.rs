@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::own_name;
 use clap::{Args as ClapArgs, Subcommand};
 
 use super::config::ConfigFlags;
@@ -31,7 +32,7 @@ pub(crate) enum Tokens {
         /// Its id, from `ls`
         id: String,
         /// Who decides
-        #[arg(long, env = "USER", default_value = "operator")]
+        #[arg(long, env = "USER", default_value_t = own_name())]
         actor: String,
     },
 }
@@ -48,6 +49,6 @@ pub(crate) struct TokenCreate {
     #[arg(long, value_name = "DURATION")]
     pub(crate) expires_in: Option<String>,
     /// Who makes it
-    #[arg(long, env = "USER", default_value = "operator")]
+    #[arg(long, env = "USER", default_value_t = own_name())]
     pub(crate) actor: String,
 }

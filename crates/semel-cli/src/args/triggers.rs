@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use super::own_name;
 use clap::{Args as ClapArgs, Subcommand};
 
 #[derive(Debug, Subcommand)]
@@ -40,7 +41,7 @@ pub(crate) struct TriggerPut {
     /// The file, or stdin (-)
     pub(crate) file: PathBuf,
     /// Who puts them
-    #[arg(long, env = "USER", default_value = "semel")]
+    #[arg(long, env = "USER", default_value_t = own_name())]
     pub(crate) actor: String,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct TriggerPut {
 pub(crate) struct TriggerRemove {
     pub(crate) name: String,
     /// Who removes it
-    #[arg(long, env = "USER", default_value = "semel")]
+    #[arg(long, env = "USER", default_value_t = own_name())]
     pub(crate) actor: String,
 }
 

@@ -4,7 +4,7 @@ use semel::{Context, Error};
 use serde_json::{Value, json};
 
 use crate::assert_plain;
-use crate::common::World;
+use crate::common::{World, run};
 use crate::runs::{kinds, work};
 
 /// Cancels, retries or fails a run, for a reason.
@@ -227,5 +227,21 @@ fn inv_i12_show_prints_both_sides_of_a_divergence() {
             ["- journal: classify#0 (step)", "+ code: summarise#0 (step)",]
         );
         assert!(text.contains("deploy code that fits the journal"), "{text}");
+    });
+}
+
+/// In most containers no name is set.
+#[test]
+fn who_decides_is_the_user_id_where_no_name_is_set() {
+    let world = World::new();
+    world.sdk(async |semel| {
+        work(&semel);
+        world.semel(&["runs", "start", "stuck", "--key", "e-1"]).expect(0);
+        world.reaches("stuck/e-1", "paused");
+        let mut command = world.command();
+        command.args(["runs", "fail", "stuck/e-1", "--reason", "as agreed"]).env_remove("USER");
+        run(&mut command).expect(0);
+        let shown = world.semel(&["audit", "ls", "--json"]).expect(0).stdout;
+        assert!(shown.contains("\"uid-"), "{shown}");
     });
 }

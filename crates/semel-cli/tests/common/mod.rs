@@ -100,8 +100,14 @@ impl World {
 
     /// A command on this store.
     pub(crate) fn semel(&self, args: &[&str]) -> Ended {
-        let store = format!("sqlite:{}", self.store().display());
-        run(semel().args(["--store", &store]).args(args))
+        run(self.command().args(args))
+    }
+
+    /// The same, to be changed before it runs.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = semel();
+        command.args(["--store", &format!("sqlite:{}", self.store().display())]);
+        command
     }
 
     /// What the ledger says of one ticket.

@@ -36,10 +36,14 @@ class Semel(App):
 
     `Semel("sqlite:semel.db")`, `Semel("postgres://…")`, or `Semel("http://…", token=…)` for the
     ledger of a server, whose token may also be in `SEMEL_TOKEN`. The namespace is `default`, or
-    the token's own. The open one of the process is used by
-    effects that are called directly; where several are open, `with app:` chooses. `lease` is how
-    long a process that works on runs may give no sign of life before another one goes on (30 s).
-    `release` names this version of the code of its workflows (a digest of the source)."""
+    the token's own.
+
+    Effects that are called directly use the open one of the process; where several are open,
+    `with app.as_current():` chooses. `with Semel(...) as app:` closes it at the end of the block.
+
+    `lease` is how long a process that works on runs may give no sign of life before another one
+    goes on (30 s). `release` names this version of the code of its workflows (a digest of the
+    source)."""
 
     def __init__(
         self,
@@ -263,6 +267,7 @@ class Semel(App):
         self._closed()
 
     def __enter__(self) -> Semel:
+        """Makes this the ledger of direct calls inside the block. Leaving it closes the ledger."""
         _current.push(self)
         return self
 
@@ -273,6 +278,7 @@ class Semel(App):
         trace: TracebackType | None,
     ) -> None:
         _current.pop()
+        self.close()
 
 
 _opened: weakref.WeakSet[Semel] = weakref.WeakSet()

@@ -160,7 +160,7 @@ def _work(options: argparse.Namespace) -> int:
         f"worker: workflows {names}; {len(effects)} effects; Ctrl-C or SIGTERM ends it",
         file=sys.stderr,
     )
-    with app:
+    with app.as_current():
         worker.run()
     print("worker: stopped; nothing is lost", file=sys.stderr)
     return 0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _chosen: ContextVar[App | None] = ContextVar("semel_app", default=None)
 _before: ContextVar[tuple[App | None, ...]] = ContextVar("semel_app_before", default=())
-"""What was chosen around each open `with app:`. Not kept in the Semel: threads share that."""
+"""What was chosen around each open block. Not kept in the Semel: threads share that."""
 _step: ContextVar[StepContext | None] = ContextVar("semel_step", default=None)
 _open: weakref.WeakSet[App] = weakref.WeakSet()
 _instead: list[str] = []
@@ -72,13 +72,13 @@ def choose(app: App | None) -> None:
 
 
 def push(app: App) -> None:
-    """From here on, this one: the begin of `with app:`."""
+    """From here on, this one: the begin of `with app.as_current():`."""
     _before.set((*_before.get(), _chosen.get()))
     _chosen.set(app)
 
 
 def pop() -> None:
-    """What was chosen before is chosen again: the end of `with app:`."""
+    """What was chosen before is chosen again: the end of `with app.as_current():`."""
     *before, last = _before.get() or (None,)
     _before.set(tuple(before))
     _chosen.set(last)
@@ -123,4 +123,4 @@ def app() -> App:
         return apps[0]
     if not apps:
         raise NotConfigured("no Semel is open: make one first, such as Semel('sqlite:semel.db')")
-    raise NotConfigured(f"{len(apps)} Semels are open: choose one, with `with app:`")
+    raise NotConfigured(f"{len(apps)} Semels are open: choose one with `with app.as_current():`")

@@ -6,6 +6,8 @@ import copy
 import json
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _current, _native
@@ -277,6 +279,15 @@ class App:
         return lambda inbox, token: self.native.resolve(
             inbox, token, name, parts, decision, stored, who, reason
         )
+
+    @contextmanager
+    def as_current(self) -> Iterator[Self]:
+        """Makes this the ledger of direct calls inside the block, where several are open."""
+        _current.push(self)
+        try:
+            yield self
+        finally:
+            _current.pop()
 
     def _closed(self) -> None:
         _current.closed(self)
