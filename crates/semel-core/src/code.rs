@@ -407,7 +407,9 @@ impl Code {
             }
             Code::NotAwaited => "await what it names and deploy, then `semel runs retry`",
             Code::WorkflowUnknown => "register the workflow with a worker of this process",
-            Code::NotConfigured => "open a `Semel` first; of several, choose one by `with app:`",
+            Code::NotConfigured => {
+                "open a `Semel` first; of several, choose one: `with app.as_current():`"
+            }
             Code::Forked => "open Semel after the fork and not before, or start processes by spawn",
             Code::NoIntent => "call it inside a function that is declared an effect",
             Code::WriteOutsideEffect => "write inside an effect, under a key; nothing was sent",

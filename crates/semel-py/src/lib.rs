@@ -41,6 +41,12 @@ fn cli(py: Python<'_>, line: Vec<OsString>) -> PyResult<u8> {
     Ok(py.detach(|| semel_cli::run_to_code(line)))
 }
 
+/// What to do about an error, by its code; `None` for a code that is not known.
+#[pyfunction]
+fn hint(code: &str) -> Option<&'static str> {
+    semel_core::code::Code::parse(code).map(semel_core::code::Code::hint)
+}
+
 /// What an HTTP status proves: `receipt`, `not_applied`, `refused` or `unknown`.
 #[pyfunction]
 fn classify_status(status: u16) -> &'static str {
@@ -106,6 +112,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<within::Asking>()?;
     module.add_class::<within::Within>()?;
     module.add_function(wrap_pyfunction!(cli, module)?)?;
+    module.add_function(wrap_pyfunction!(hint, module)?)?;
     module.add_function(wrap_pyfunction!(classify_status, module)?)?;
     module.add_function(wrap_pyfunction!(duration_ms, module)?)?;
     module.add_function(wrap_pyfunction!(recipe, module)?)?;

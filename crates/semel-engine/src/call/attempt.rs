@@ -170,7 +170,11 @@ impl Engine {
 
     /// A fence that went stale meanwhile is no error here; the row says what became of the effect.
     async fn file(&self, effect: &Effect, ask: &Settle) -> Result<Filed, Error> {
-        match self.settle_on(effect, ask).await {
+        let filed = self.settle_on(effect, ask).await;
+        if filed.is_ok() {
+            warn_of(effect, ask);
+        }
+        match filed {
             Err(error) if error.code() == Code::StaleFence => {
                 let effect = self.effect(&effect.address).await?;
                 let state = effect.state(&self.store().ground().now);
@@ -179,6 +183,22 @@ impl Engine {
             filed => filed,
         }
     }
+}
+
+/// One line for each attempt that did not end well. Without its reason, which may hold payload.
+fn warn_of(effect: &Effect, ask: &Settle) {
+    let attempt = effect.attempts.iter().find(|attempt| attempt.fence == ask.fence);
+    let Some(attempt) = attempt else { return };
+    let outcome = match &ask.report {
+        Report::Receipt(_) | Report::Receipts(..) => return,
+        // A look that finds nothing has done its work.
+        Report::NotApplied { .. } if attempt.kind == Kind::Look => return,
+        Report::NotApplied { .. } => "not applied",
+        Report::Unknown { .. } => "unknown",
+        Report::Faulty { .. } => "programming error",
+    };
+    let (run, number) = (effect.run.as_deref().unwrap_or_default(), attempt.number);
+    tracing::warn!(effect = %effect.address, run, attempt = number, outcome, "an attempt failed");
 }
 
 /// With the delays between them, about twenty seconds.

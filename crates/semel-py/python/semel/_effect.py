@@ -162,6 +162,7 @@ class Effect(Declared[P, R_co]):
         """One call, for the engine."""
         send, look = send or self.send_work(app, step), self.look_work(app, step)
         key, downstream_key, input, ask = bound
+        send.subject = f"{self.action}/{','.join(key)}"
         _ = self._says_shape
         return Wish(self.declaration, key, downstream_key, input, send, look, ask)
 

@@ -8,6 +8,8 @@ import sys
 import traceback
 from typing import Any, cast
 
+from . import _native
+
 Raised = tuple[str, str, str]
 """An exception as the journal keeps it: its type, what rebuilds it, and its trace."""
 
@@ -20,6 +22,8 @@ class SemelError(Exception):
     detail: str = ""
     retry_after: float | None = None
     """In how many seconds it may be worth asking again."""
+    subject: str | None = None
+    """What it is about: ACTION/KEY of the effect that was called."""
     trace: str | None = None
     """The trace of the exception behind this one, when there was one."""
     is_told: bool = False
@@ -38,7 +42,13 @@ class SemelError(Exception):
         self.trace = None
 
     def __str__(self) -> str:
-        return f"{self.detail} ({self.code})"
+        about = "" if self.subject is None else f"{self.subject}: "
+        return f"{about}{self.detail} ({self.code})"
+
+    @property
+    def hint(self) -> str | None:
+        """What to do next, as the command line says it."""
+        return _native.hint(self.code)
 
 
 class NotApplied(SemelError):
@@ -293,6 +303,8 @@ def from_native(
     error.__cause__ = rebuilt
     if raised is not None:
         error.trace = raised[2]
+    if sys.version_info >= (3, 11) and error.hint is not None:
+        error.add_note(f"next: {error.hint}")
     return error
 
 

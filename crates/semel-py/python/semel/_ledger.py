@@ -119,6 +119,7 @@ class App:
         try:
             receipt = ask_blocking(begin)
         except SemelError as told:
+            told.subject = send.subject
             raise told from told.__cause__ or send.error
         return effect.shape.result.load(receipt)
 
@@ -126,6 +127,7 @@ class App:
         try:
             receipt = await Host.running().ask(begin)
         except SemelError as told:
+            told.subject = send.subject
             raise told from told.__cause__ or send.error
         return effect.shape.result.load(receipt)
 

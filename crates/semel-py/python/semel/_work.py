@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import logging
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from ._effect import Effect
     from ._ledger import App
     from ._native import Inbox, SendIntent, StepTurn
+
+_log = logging.getLogger("semel")
 
 
 class TooLate(Exception):
@@ -98,6 +101,9 @@ class SendWork:
         self.is_async = effect.shape.is_async
         self.error: BaseException | None = None
         """What the function raised last."""
+        self._attempt = 0
+        self.subject = effect.action
+        """ACTION/KEY, where it is known."""
 
     def context(self, argument: SendIntent) -> contextvars.Context:
         context = self._context.copy()
@@ -110,6 +116,8 @@ class SendWork:
         return context
 
     def begin(self, argument: SendIntent) -> Any:
+        self._attempt = argument.attempt
+        self.subject = f"{argument.action}/{argument.key}"
         try:
             args, kwargs = self._arguments(argument)
         except Exception as error:
@@ -144,6 +152,13 @@ class SendWork:
     def fail(self, inbox: Inbox, job: int, error: BaseException) -> None:
         self.error = error
         proof = self._effect.proof(error)
+        # Without the text of the exception, which may hold what was sent.
+        kind, run = (
+            type(error).__name__,
+            "" if self._step is None else f" of run {self._step.run_id}",
+        )
+        what = "%s: attempt %s%s raised %s and counts as %s"
+        _log.warning(what, self.subject, self._attempt, run, kind, proof)
         inbox.fail(job, proof, text(error), describe(error))
 
 
