@@ -18,6 +18,16 @@ pub fn kept(shape: Option<&Json>) -> Option<Json> {
     says_something.then(|| shape.clone())
 }
 
+/// A shape that its author gives: one that could not be kept is refused, since nothing would be
+/// checked by it.
+pub fn checked(shape: Json) -> Result<Json, String> {
+    let most = limits::SHAPE_BYTES_MAX;
+    if shape.text().starts_with('{') && shape.text().len() <= most {
+        return Ok(shape);
+    }
+    Err(format!("a receipt's shape is a JSON Schema: an object of up to {most} bytes"))
+}
+
 /// Why a value does not fit a shape: where, and what is missing or wrong, without the value itself.
 pub fn misfit(shape: &Json, value: &Json) -> Option<String> {
     let shape: Value = serde_json::from_str(shape.text()).ok()?;

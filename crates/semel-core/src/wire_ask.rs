@@ -19,6 +19,7 @@ use crate::json::{self, Json};
 use crate::key::{Action, Address, Key, Namespace};
 use crate::limits;
 use crate::record::Contract;
+use crate::shape;
 use crate::time::parse_duration_ms;
 
 /// Why a request means nothing: a code and a sentence that names the member.
@@ -169,6 +170,14 @@ pub struct BeginAsk {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(regex(pattern = DURATION)))]
     pub hold: Option<String>,
+    /// What its receipt looks like, as JSON Schema, up to 8 KiB. A receipt that a person gives for
+    /// a doubt must fit it.
+    #[serde(default, deserialize_with = "present")]
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")
+    )]
+    pub receipt_shape: Option<Json>,
 }
 
 impl BeginAsk {
@@ -195,6 +204,10 @@ impl BeginAsk {
         if attempt_id.len() > limits::KEY_BYTES_MAX || attempt_id.contains(char::is_control) {
             return invalid(Code::RequestInvalid, "`attempt_id` is too long or not printable");
         }
+        let shape = self.receipt_shape.clone().filter(|shape| shape.text() != "null");
+        let shape = shape.map(shape::checked).transpose();
+        let shape = shape
+            .or_else(|why| invalid(Code::RequestInvalid, format!("`receipt_shape`: {why}")))?;
         Ok(Begin {
             address,
             input: self.input.clone(),
@@ -210,7 +223,7 @@ impl BeginAsk {
             approval: None,
             undoes: None,
             derived: None,
-            shape: None,
+            shape,
         })
     }
 

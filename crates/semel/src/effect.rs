@@ -2,6 +2,7 @@
 
 mod blocking;
 mod observed;
+mod shape;
 
 use std::future::Future;
 use std::panic::Location;
@@ -51,6 +52,7 @@ pub struct Effect<'a> {
     pub(crate) look: Option<LookFn>,
     pub(crate) approval: Option<Ask>,
     undo: Option<Result<Undo, Error>>,
+    pub(crate) shape: Option<Result<Json, Error>>,
     place: Option<Place>,
     intent: Option<String>,
     allowed: Vec<Allowed>,
@@ -83,6 +85,7 @@ impl<'a> Effect<'a> {
             look: None,
             approval: None,
             undo: None,
+            shape: None,
             place: None,
             intent: None,
             allowed: Vec::new(),
@@ -253,7 +256,7 @@ impl<'a> Effect<'a> {
                 approval: undo.approval,
                 undoes: None,
                 derived: None,
-                shape: None,
+                shape: undo.shape.transpose()?,
                 guard: None,
             };
             Ok(Undo { call: Box::new(call), doer, receipt_as: "receipt".to_owned() })
@@ -327,7 +330,7 @@ impl<'a> Effect<'a> {
             approval: self.approval,
             undoes: None,
             derived: None,
-            shape: None,
+            shape: self.shape.transpose()?,
             guard: None,
         };
         let Some(Place { port, id, is_named, on_doubt }) = self.place else {

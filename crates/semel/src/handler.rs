@@ -58,6 +58,13 @@ impl<'a> Handler<'a> {
         self
     }
 
+    /// What the receipt looks like, as JSON Schema, for intents from an outbox: see
+    /// [`Effect::receipt_shape`].
+    pub fn receipt_shape<T: Serialize + ?Sized>(mut self, schema: &T) -> Self {
+        self.effect = self.effect.receipt_shape(schema);
+        self
+    }
+
     /// How to find out whether it happened.
     pub fn look<T, F, Fut>(mut self, look: F) -> Self
     where
@@ -90,7 +97,7 @@ impl<'a> Handler<'a> {
             planning: Planning {
                 rule: self.effect.rule,
                 approval: self.effect.approval,
-                shape: None,
+                shape: self.effect.shape.transpose()?,
                 only_by_call: None,
             },
         };

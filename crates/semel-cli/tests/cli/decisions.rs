@@ -1,8 +1,10 @@
 //! `semel effects resolve`, `grant`, `supersede` and `void`: what a person decides.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use semel::{Failure, Retry};
+use semel::{Context, Failure, Retry};
 use serde_json::{Value, json};
 
 use crate::common::{World, until};
@@ -243,4 +245,49 @@ fn req_r10_grant_opens_another_budget_for_one_effect_and_for_a_set() {
     assert_eq!((&set["exhausted"], &set["granted"]), (&json!(1), &json!(1)));
     let rest = grant(&["--state", "planned", "--dry-run"]).expect(0).json();
     assert_eq!(rest["effects"], json!(["crm-ticket/b-1"]));
+}
+
+/// A charge, then a mail that nobody knows of: a wrong receipt is refused, and nothing is undone.
+#[test]
+fn req_o8_resolve_refuses_a_receipt_that_does_not_fit_and_the_run_keeps_its_charge() {
+    let world = World::new();
+    let refunds = Arc::new(AtomicU32::new(0));
+    world.sdk(async |semel| {
+        let count = refunds.clone();
+        let code = move |ctx: Context, (): ()| {
+            let count = count.clone();
+            async move {
+                let charge = ctx.effect("charge").key(["7"]);
+                let undo = ctx.undo("refund").key(["7"]);
+                let charge = charge.compensate_with(undo, move |_, _: String| {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    async { Ok::<_, Failure>("back") }
+                });
+                charge.call(|_| async { Ok::<_, Failure>("ch_1".to_owned()) }).await?;
+                let shape = json!({ "type": "object", "required": ["id"] });
+                let mail = ctx.effect("mail").key(["7"]).receipt_shape(&shape);
+                mail.call(|_| async { Err::<Value, _>(Failure::unknown("cut")) }).await
+            }
+        };
+        drop(semel.worker().workflow("mails", code).start().expect("offered"));
+        let run = semel.start("mails").key("7").input(&()).run().await.expect("a run");
+        world.reaches(run.id(), "waiting");
+        let show = || world.semel(&["effects", "show", "mail/7", "--json"]).expect(0).json();
+        let before = show();
+        let version = before["version"].to_string();
+        let resolve = ["effects", "resolve", "mail/7", "--done", "--version", &version];
+        let resolve = [&resolve[..], &["--reason", "seen", "--json"]].concat();
+        for wrong in [&[][..], &["--receipt", "null"], &["--receipt", "\"m-7\""]] {
+            let refused = world.semel(&[&resolve[..], wrong].concat()).expect(4);
+            let error: Value = serde_json::from_str(&refused.stderr).expect("one document");
+            assert_eq!(error["error"]["code"], "receipt_invalid", "{refused:?}");
+            assert!(refused.stderr.contains("what fits"), "{refused:?}");
+            assert_eq!(show(), before, "nothing was recorded");
+        }
+        world.reaches(run.id(), "waiting");
+        let right = ["--receipt", "{\"id\": \"m-7\"}"];
+        world.semel(&[&resolve[..], &right].concat()).expect(0);
+        assert_eq!(run.result::<Value>().await.expect("done"), json!({ "id": "m-7" }));
+    });
+    assert_eq!(refunds.load(Ordering::SeqCst), 0);
 }

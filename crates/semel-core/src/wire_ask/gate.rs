@@ -44,6 +44,7 @@ impl GateAsk {
             window: None,
             attempt_id: None,
             hold: None,
+            receipt_shape: None,
         }
     }
 }

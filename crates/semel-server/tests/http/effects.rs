@@ -292,3 +292,45 @@ async fn a_decision_about_an_older_generation_changes_nothing() {
     })
     .await;
 }
+
+/// The shape that a begin gives is on record: what a person says later must fit it.
+#[tokio::test]
+async fn req_o8_a_receipt_that_does_not_fit_the_shape_of_a_begin_is_refused_over_http() {
+    on_both(async |door| {
+        let shape = json!({ "type": "object", "properties": { "id": { "type": "string" } },
+                            "required": ["id"] });
+        let ask = |shape: Value| json!({ "action": "mail", "key": "s", "receipt_shape": shape });
+        for unusable in [json!("object"), json!([1]), json!({ "enum": ["x".repeat(9_000)] })] {
+            let refused = door.begin(ask(unusable)).await.refused(400, "request_invalid");
+            assert!(refused.text.contains("receipt_shape"), "{}", refused.text);
+        }
+        let begun = door.begin(ask(shape.clone())).await.is(200).json();
+        let unknown = json!({ "unknown": true, "reason": "cut" });
+        door.settle("s", &begun["fence"], unknown).await.is(200);
+        let path = format!("/v1/effects/{}", begun["id"].as_str().unwrap());
+        let before = door.get(&path).await.is(200).json();
+        let word = |receipt: Option<Value>| {
+            let mut word = json!({ "decision": "done", "reason": "seen",
+                                   "version": before["version"] });
+            if let Some(receipt) = receipt {
+                word["receipt"] = receipt;
+            }
+            word
+        };
+        let resolve = format!("{path}/resolve");
+        for wrong in [None, Some(json!(null)), Some(json!("m-7")), Some(json!({ "id": 7 }))] {
+            let refused = door.post(&resolve, &word(wrong)).await;
+            let refused = refused.refused(422, "receipt_invalid");
+            assert!(
+                refused.json()["detail"].as_str().unwrap().contains("what fits"),
+                "{refused:?}"
+            );
+        }
+        assert_eq!(door.get(&path).await.is(200).json(), before, "nothing was recorded");
+        assert_eq!(door.decided("resolve_done").await, 0);
+        let right = word(Some(json!({ "id": "m-7" })));
+        assert_eq!(door.post(&resolve, &right).await.is(200).json()["state"], "done");
+        assert_eq!(begin(&door, "s2").await.is(200).json()["outcome"], "attempt", "optional");
+    })
+    .await;
+}

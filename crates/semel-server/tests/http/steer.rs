@@ -340,3 +340,46 @@ async fn req_r10_a_begin_over_http_keeps_to_the_rate_on_record() {
     })
     .await;
 }
+
+/// A charge, then a mail that nobody knows of. The person's word is true, its receipt is not.
+#[tokio::test(flavor = "multi_thread")]
+async fn req_o8_a_receipt_that_does_not_fit_is_refused_over_http_and_the_run_keeps_its_charge() {
+    on_both(async |door| {
+        let refunds = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
+        let semel = Semel::on(door.app.engine().clone());
+        let count = refunds.clone();
+        let code = move |ctx: Context, (): ()| {
+            let count = count.clone();
+            async move {
+                let undo = ctx.undo("refund").key(["7"]);
+                let charge = ctx.effect("charge").key(["7"]);
+                let charge = charge.compensate_with(undo, move |_, _: String| {
+                    count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                    async { Ok::<_, Failure>("back") }
+                });
+                charge.call(|_| async { Ok::<_, Failure>("ch_1".to_owned()) }).await?;
+                let shape = json!({ "type": "object", "required": ["id"] });
+                let mail = ctx.effect("mail").key(["7"]).receipt_shape(&shape);
+                mail.call(|_| async { Err::<Value, _>(Failure::unknown("cut")) }).await
+            }
+        };
+        drop(semel.worker().workflow("mails", code).start().unwrap());
+        let run = door.start("mails", "7", json!(null)).await;
+        door.reaches(&run, "waiting").await;
+        let found = door.get("/v1/effects?action=mail&key=7").await.is(200).json();
+        let found = &found["items"][0];
+        let path = format!("/v1/effects/{}/resolve", found["id"].as_str().unwrap());
+        let word = json!({ "decision": "done", "reason": "seen", "version": found["version"] });
+        for wrong in [word.clone(), with(word.clone(), "receipt", json!("m-7"))] {
+            let refused = door.post(&path, &wrong).await.refused(422, "receipt_invalid");
+            assert!(refused.text.contains("what fits"), "{}", refused.text);
+        }
+        assert_eq!(door.get(&run).await.is(200).json()["state"], "waiting");
+        assert_eq!(door.decided("resolve_done").await, 0, "nothing was recorded");
+        let right = with(word, "receipt", json!({ "id": "m-7" }));
+        door.post(&path, &right).await.is(200);
+        assert_eq!(door.result(&run).await["result"], json!({ "id": "m-7" }));
+        assert_eq!(refunds.load(std::sync::atomic::Ordering::SeqCst), 0);
+    })
+    .await;
+}

@@ -322,3 +322,86 @@ async fn only_the_run_that_did_it_takes_it_back() {
     let effect = semel.engine().effect(&address("reserve", "7")).await.unwrap();
     assert_eq!((effect.state(&now), effect.undo), (State::Done, None));
 }
+
+/// A truthful word with a wrong receipt: the run stands still, and nothing is taken back.
+#[tokio::test(flavor = "multi_thread")]
+async fn req_o8_a_receipt_that_a_person_got_wrong_pauses_the_run_and_takes_nothing_back() {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Sent {
+        id: String,
+    }
+    let (place, world) = (Place::new(), World::default());
+    let semel = place.open().await;
+    let outside = world.clone();
+    let code = move |ctx: Context, ()| {
+        let world = outside.clone();
+        async move {
+            act(&ctx, &world, "charge", fine).await?;
+            let mail = ctx.effect("mail").key(["7"]);
+            let sent = mail.call(|_| async { Err::<Sent, _>(Failure::unknown("cut")) }).await;
+            // A mistake is not a failure of the business, whatever the code makes of it.
+            Ok(sent.map_or_else(|error| error.code().to_string(), |sent| sent.id))
+        }
+    };
+    semel.worker().workflow("order", code).start().unwrap();
+    let run = semel.start("order").key("7").input(&()).run().await.unwrap();
+    reaches(&run, RunState::Waiting).await;
+    resolve_mail(&semel, "null").await.expect("nothing says what fits");
+    reaches(&run, RunState::Paused).await;
+    let pause = run.status().await.unwrap().paused.unwrap();
+    assert_eq!((pause.code.as_str(), pause.id.as_deref()), ("receipt_mismatch", Some("mail#0")));
+    assert_eq!(world.all(), ["charge"], "nothing is taken back");
+    run.skip("mail#0", &Sent { id: "m-7".into() }, "ann", "looked it up").await.unwrap();
+    assert_eq!(run.result::<String>().await.unwrap(), "m-7");
+    assert_eq!(world.all(), ["charge"]);
+}
+
+fn shape() -> serde_json::Value {
+    serde_json::json!({ "type": "object", "properties": { "id": { "type": "string" } },
+                        "required": ["id"] })
+}
+
+async fn resolve_mail(semel: &Semel, receipt: &str) -> Result<(), Error> {
+    let address = address("mail", "7");
+    let version = semel.engine().effect(&address).await.unwrap().version;
+    let person = Person { actor: "ann".into(), reason: "seen".into(), version };
+    let done = Resolution::Done(Json::from_text(receipt).unwrap());
+    semel.engine().resolve(&address, &person, &done).await.map(|_| ())
+}
+
+/// With its shape on record, the wrong receipt is not even taken.
+#[tokio::test(flavor = "multi_thread")]
+async fn req_o8_a_receipt_that_does_not_fit_the_shape_of_an_effect_in_rust_is_refused() {
+    let (place, world) = (Place::new(), World::default());
+    let semel = place.open().await;
+    let outside = world.clone();
+    let code = move |ctx: Context, ()| {
+        let world = outside.clone();
+        async move {
+            act(&ctx, &world, "charge", fine).await?;
+            let mail = ctx.effect("mail").key(["7"]).receipt_shape(&shape());
+            let cut = Failure::unknown("cut");
+            mail.call(move |_| std::future::ready(Err::<serde_json::Value, _>(cut.clone()))).await
+        }
+    };
+    semel.worker().workflow("order", code).start().unwrap();
+    let run = semel.start("order").key("7").input(&()).run().await.unwrap();
+    reaches(&run, RunState::Waiting).await;
+    for wrong in ["null", "{}", r#"{"id": 7}"#] {
+        let refused = resolve_mail(&semel, wrong).await.unwrap_err();
+        assert_eq!(refused.code(), Code::ReceiptInvalid, "{wrong}");
+        assert!(refused.detail().contains("what fits"), "{refused}");
+    }
+    let effect = semel.engine().effect(&address("mail", "7")).await.unwrap();
+    assert!(effect.decisions.is_empty() && effect.receipt().is_none(), "{effect:?}");
+    assert_eq!(run.state().await.unwrap(), RunState::Waiting);
+    resolve_mail(&semel, r#"{"id": "m-7"}"#).await.unwrap();
+    assert_eq!(run.result::<serde_json::Value>().await.unwrap()["id"], "m-7");
+    assert_eq!(world.all(), ["charge"], "nothing was taken back");
+    let big = serde_json::json!({ "enum": ["x".repeat(9_000)] });
+    for unusable in [serde_json::json!([1]), serde_json::json!("object"), big] {
+        let effect = semel.effect("other").key("1").receipt_shape(&unusable);
+        let refused = effect.call(|_| async { Ok::<_, Failure>(1) }).await.unwrap_err();
+        assert_eq!(refused.code(), Code::TermsInvalid, "{refused}");
+    }
+}
