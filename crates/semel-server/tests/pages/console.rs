@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
-use semel::{Context, Error, Semel};
+use semel::{Code, Context, Error, Failure, NativeKey, Semel};
 use semel_core::access::Role;
 use semel_core::effect::approve::Ask;
 use semel_core::effect::{Report, Settle};
@@ -438,4 +438,52 @@ async fn the_console_shows_a_run_with_its_journal_and_an_effect_with_its_repeats
     for path in ["/console/runs/x", "/console/effects/x"] {
         seen(stage.request(Method::HEAD, path)).await.expect(404);
     }
+}
+
+/// Charges, then fails, so that the charge is undone.
+async fn order(ctx: Context, (): ()) -> Result<(), Error> {
+    let undo = ctx.undo("refund").key(["7"]).contract(NativeKey::hours(24));
+    let charge = ctx.effect("charge").key(["7"]).contract(NativeKey::hours(24));
+    let charge = charge
+        .compensate_with(undo, |_, _: String| async { Ok::<_, Failure>("refunded".to_owned()) });
+    charge.call(|_| async { Ok::<_, Failure>("ch_1".to_owned()) }).await?;
+    Err(Error::new(Code::RunFailed, "nothing left to ship"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_effect_that_was_undone_is_not_shown_as_done() {
+    let stage = Stage::new().await;
+    let folder = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", folder.path().join("semel.db").display());
+    let semel = Semel::open(&store).await.unwrap();
+    let working = semel.worker().workflow("order", order).start().unwrap();
+    let run = semel.start("order").key(["7"]).run().await.unwrap();
+    run.result::<()>().await.unwrap_err();
+    drop(working);
+    let settings = semel_server::Settings::new(&store, "127.0.0.1:0".parse().unwrap());
+    let server = semel_server::Server::bind(settings).await.unwrap();
+    let stage = Stage { url: format!("http://{}", server.address().unwrap()), ..stage };
+    tokio::spawn(server.run(std::future::pending()));
+    let list = stage.get("/console/effects?action=charge").await.expect(200);
+    let id = list.text.split("href=\"/console/effects/").nth(1).unwrap().split('"').next().unwrap();
+    let page = stage.get(&format!("/console/effects/{id}")).await.expect(200);
+    check_markup(&page.text, "effect");
+    let title = page.text.split("<h1>").nth(1).unwrap().split("</h1>").next().unwrap();
+    assert!(title.contains("badge undone") && !title.contains("badge done"), "{title}");
+    page.says(&["done and then undone", "both receipts"]);
+}
+
+#[tokio::test]
+async fn an_attempt_whose_code_never_read_the_key_says_so() {
+    let stage = Stage::new().await;
+    let begin = json!({ "action": "mail", "key": "m-1", "input": { "n": 1 } });
+    let begin: BeginAsk = serde_json::from_value(begin).unwrap();
+    let begin = begin.begin(&Namespace::default(), "w").unwrap();
+    let address = begin.address.clone();
+    let Ok(Answer::Attempt(armed)) = stage.engine.begin(begin, 0).await else { panic!("no go") };
+    let report = Report::Unknown { reason: "cut".to_owned(), key_not_used: true };
+    let settle = Settle { fence: armed.permit.fence, report, retry_after_ms: None };
+    stage.engine.settle(&address, &settle).await.unwrap();
+    let page = stage.get(&format!("/console/effects/{}", stage.view(&address).await.id)).await;
+    page.expect(200).says(&["never read the downstream key"]);
 }

@@ -51,7 +51,7 @@ pub(super) async fn shown(
     let only = view.approval.as_ref().is_some_and(|asked| asked.only);
     let is_held = effect.is_held(&now);
     let content = html! {
-        h1 { (visible(&title)) " " (badge(view.state))
+        h1 { (visible(&title)) " " (badge(standing(&view)))
             @if is_held { " " (badge("held")) }
             @if view.exhausted { " " (badge("exhausted")) }
             @for alarm in &view.alarms { " " (badge(alarm.kind)) } }
@@ -181,7 +181,8 @@ fn attempts(view: &EffectView) -> Markup {
                         td.quiet { (one.ended_at.as_deref().or(one.doubted_at.as_deref())
                             .unwrap_or_default()) }
                         td { (visible(&one.worker)) } td { (one.fence) }
-                        td { (visible(one.reason.as_deref().unwrap_or_default())) }
+                        td { (visible(one.reason.as_deref().unwrap_or_default()))
+                            @if one.key_not_used { " (its code never read the downstream key)" } }
                     }
                 }
             }
@@ -189,13 +190,26 @@ fn attempts(view: &EffectView) -> Markup {
     }
 }
 
-/// The proof of restraint: whoever asked again got the first answer.
+/// The state, or what became of what was done.
+fn standing(view: &EffectView) -> &'static str {
+    match view.undo.as_ref().map(|undo| undo.receipt.is_some()) {
+        Some(true) => "undone",
+        Some(false) => "undoing",
+        None => view.state,
+    }
+}
+
+/// Why a repeat sends nothing, and how many there were.
 fn why_not_again(view: &EffectView, repeats: Option<&Repeats>) -> Markup {
-    let says = match view.state {
-        "done" => "It is done: whoever asks again gets the receipt above, and nothing is sent.",
-        "failed" => "It has failed for good: whoever asks again is told so, and nothing is sent.",
+    let says = match standing(view) {
+        "undone" => {
+            "It was done and then undone: a repeat gets both receipts, and nothing is sent."
+        }
+        "undoing" => "It was done and is being undone: a repeat waits, and nothing is sent.",
+        "done" => "It is done: a repeat gets the receipt above, and nothing is sent.",
+        "failed" => "It has failed for good: a repeat is told so, and nothing is sent.",
         "in_doubt" => "It is in doubt: nothing is sent before the doubt is settled.",
-        "pending" => "An attempt is under way: whoever asks meanwhile waits for its receipt.",
+        "pending" => "An attempt is in progress: a repeat waits for its receipt.",
         "expired" => "Its replay window is over: the key answers `expired`, and nothing is sent.",
         _ => "It has not been sent yet.",
     };
