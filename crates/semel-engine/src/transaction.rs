@@ -14,6 +14,7 @@ use semel_store::sqlite::{Sqlite, TransactionError, Work};
 use tokio_postgres::Transaction;
 
 use crate::call::is_repeat;
+use crate::commit::Stopped;
 use crate::{Engine, Error, Own, lock, measure};
 
 /// What a repeat is told: the receipt, or why there is none.
@@ -61,7 +62,9 @@ impl Engine {
         let postgres = self.postgres()?;
         let ask = self.prepared(ask);
         let rule = |stored: Option<&Effect>, ground: &Ground| rule(stored, &ask, ground);
-        self.told(&ask.address, postgres.transaction(&ask.address, rule, work).await?)
+        let ended = postgres.transaction(&ask.address, rule, work).await;
+        self.note_doubt(&ask, &ended).await?;
+        self.told(&ask.address, ended?)
     }
 
     /// Runs `work` within a transaction of the user's own, on the ledger's database. The user
@@ -79,10 +82,34 @@ impl Engine {
         let postgres = self.postgres()?;
         let ask = self.prepared(ask);
         let rule = |stored: Option<&Effect>, ground: &Ground| rule(stored, &ask, ground);
-        match postgres.within(wire, &ask.address, rule, work).await? {
+        let ended = postgres.within(wire, &ask.address, rule, work).await;
+        self.note_doubt(&ask, &ended).await?;
+        match ended? {
             // Nobody is told before the user has committed.
             Outcome::Done(receipt, _) => Ok(receipt),
             Outcome::Answer(answer) => self.answered(&ask.address, answer),
+        }
+    }
+
+    /// Puts a doubt that a quarantine assumes on record, in a commit of our own: a person must be
+    /// able to find and settle it.
+    async fn note_doubt<T>(
+        &self,
+        ask: &Begin,
+        ended: &Result<T, TransactionError>,
+    ) -> Result<(), Error> {
+        if !matches!(ended, Err(TransactionError::Refused(Refusal::InDoubt { .. }))) {
+            return Ok(());
+        }
+        let (stored, ground) = (self.store().load(&ask.address).await?, self.store().ground());
+        let Ok(Err(Decision::Doubt(doubt))) = effect::transact(stored.as_ref(), ask, &ground)
+        else {
+            return Ok(());
+        };
+        match self.write(&doubt, &ground).await {
+            // Somebody else was quicker.
+            Ok(()) | Err(Stopped::Stale(_)) => Ok(()),
+            Err(Stopped::Error(error)) => Err(error),
         }
     }
 

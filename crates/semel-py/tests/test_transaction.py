@@ -21,6 +21,7 @@ from semel import (
     transaction,
     workflow,
 )
+from semel._transaction import TransactionWork
 
 
 @dataclass
@@ -159,6 +160,38 @@ def test_one_that_takes_too_long_is_undone(app: Semel, sqlite_url: str) -> None:
     assert caught.value.code.startswith("transaction_")
     assert rows(sqlite_url) == []
     assert book("b", Decimal(1)).number == 1
+
+
+def test_req_o8_a_transaction_that_comes_late_to_its_thread_is_not_begun(
+    app: Semel, sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held, gate = threading.Event(), threading.Event()
+    began: list[str] = []
+    run = TransactionWork.run
+
+    def late(work: TransactionWork, tx: Any) -> None:
+        if not held.is_set():
+            held.set()
+            assert gate.wait(20)
+        run(work, tx)
+
+    @transaction("late", key="{order_id}")
+    def books_late(tx: Any, order_id: str) -> str:
+        began.append(order_id)
+        tx.execute("INSERT INTO booking VALUES (7, 'late', NULL)")
+        return "booked"
+
+    monkeypatch.setattr(TransactionWork, "run", late)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(books_late, "a")
+        assert held.wait(20)
+        assert book("b", Decimal(1)).number == 1, "its time is over when the next one has a turn"
+        gate.set()
+        with pytest.raises(SemelError) as caught:
+            first.result(20)
+    assert (caught.value.code, began) == ("transaction_too_long", [])
+    assert books_late("a") == "booked"
+    assert (rows(sqlite_url), began) == ([(1, "b"), (7, "late")], ["a"])
 
 
 def test_a_transaction_that_is_over_is_over(app: Semel, sqlite_url: str) -> None:

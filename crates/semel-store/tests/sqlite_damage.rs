@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use semel_core::effect::Quarantine;
+use semel_core::effect::{Quarantine, Rows};
 use semel_core::time::Wall;
 use semel_store::Access;
 use semel_store::sqlite::{FORMAT, Sqlite};
@@ -237,7 +237,11 @@ fn inv_i27_a_restored_copy_opens_the_quarantine_until_it_is_closed() {
     let reader = folder.try_open(Access::ReadOnly, clock.clone()).expect("the store opens");
     assert!(reader.ground().quarantine.is_some(), "a reader that comes first sees it");
     folder.close(reader);
-    let opened = |ms: i64| Quarantine { opened: Wall(WALL_MS + ms), recovered: Wall(WALL_MS) };
+    let opened = |ms: i64| Quarantine {
+        opened: Wall(WALL_MS + ms),
+        recovered: Wall(WALL_MS),
+        rows: Rows::WentBack,
+    };
     assert_eq!(visit(&folder, &clock, "later"), (1, Some(opened(2_000))));
     // It stays open, and is not opened again.
     manual.advance_ms(1_000);

@@ -5,7 +5,7 @@ mod support;
 
 use std::sync::Arc;
 
-use semel_core::effect::Quarantine;
+use semel_core::effect::{Quarantine, Rows};
 use semel_core::time::Wall;
 use semel_store::sqlite::{FORMAT, Sqlite};
 use semel_store::{
@@ -145,7 +145,11 @@ fn inv_i27_a_second_return_keeps_the_earlier_point_and_is_closed_with_the_first(
     world.manual.advance_ms(5_000);
     let store = world.open();
     assert_eq!(store.ground().epoch, 2);
-    let opened = Quarantine { opened: Wall(WALL_MS + 6_000), recovered: Wall(WALL_MS) };
+    let opened = Quarantine {
+        opened: Wall(WALL_MS + 6_000),
+        recovered: Wall(WALL_MS),
+        rows: Rows::WentBack,
+    };
     assert_eq!(store.ground().quarantine, Some(opened), "what was lost first is lost still");
     assert_eq!(close(&store, 1, "ada"), Err(CommitError::Stale(vec![])), "it is not the newest");
     assert_eq!(close(&store, 2, "ada"), Ok(()));
@@ -243,7 +247,8 @@ fn an_open_quarantine_of_an_older_format_moves_with_the_migration() {
         evidence: "found by an older Semel".into(),
         closed: None,
     };
-    let quarantine = Some(Quarantine { opened: Wall(30), recovered: Wall(20) });
+    let quarantine =
+        Some(Quarantine { opened: Wall(30), recovered: Wall(20), rows: Rows::WentBack });
     let reader = folder.open_to_read();
     assert_eq!((returns(&reader), reader.ground().quarantine), (vec![want.clone()], quarantine));
     let store = folder.open();

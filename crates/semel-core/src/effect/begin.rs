@@ -58,6 +58,16 @@ pub struct Quarantine {
     pub opened: Wall,
     /// The newest time the restored store remembers.
     pub recovered: Wall,
+    pub rows: Rows,
+}
+
+/// What a quarantine knows of the user's own rows in the ledger's database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// They went back together with the ledger.
+    WentBack,
+    /// Only the ledger's tables are known to have been exchanged or put back.
+    MayHaveStayed,
 }
 
 /// What `begin` means for one effect.
@@ -254,8 +264,8 @@ fn recover(effect: &Effect, ask: &Begin, ground: &Ground) -> Result<Option<Decis
         return Ok(None);
     }
     let plan = plan(effect, ask)?;
-    // The rows of a transaction went back together with its receipt.
-    if plan.terms.contract == Contract::Transaction {
+    // The rows of a transaction went back together with its receipt, if the whole database did.
+    if plan.terms.contract == Contract::Transaction && quarantine.rows == Rows::WentBack {
         return Ok(None);
     }
     let assumed = assume(effect, plan, &quarantine, ask, ground)?;
@@ -519,4 +529,23 @@ fn horizons<'a>(effect: &'a Effect, attempt: &'a Attempt) -> impl Iterator<Item 
         let by_steady = sent.contract.horizon_ms(sent.settle_ms).filter(|_| is_comparable);
         by_wall.into_iter().chain(by_steady.map(|ms| sent.began_at.plus(ms)))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::Desk;
+
+    #[test]
+    fn inv_i27_a_transaction_is_done_again_only_if_its_rows_went_back_with_the_ledger() {
+        let mut desk = Desk::new("transaction");
+        desk.run("quarantine 1m");
+        assert_eq!(desk.run("transact 1"), "done");
+        let mut desk = Desk::new("transaction");
+        desk.run("quarantine 1m");
+        desk.run("quarantine of tables");
+        assert_eq!(desk.run("transact 1"), "written in_doubt");
+        assert!(desk.run("transact 1").starts_with("! in_doubt"), "a person finds out");
+        assert_eq!(desk.run("done 1"), "done");
+        assert_eq!(desk.run("transact 2"), r#"replay "person""#);
+    }
 }

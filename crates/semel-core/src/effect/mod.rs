@@ -18,7 +18,7 @@ mod wait;
 mod wanted;
 
 pub use begin::{
-    Begin, Decision, EPOCH_SHIFT, Ground, Permit, Quarantine, Transaction, begin, transact,
+    Begin, Decision, EPOCH_SHIFT, Ground, Permit, Quarantine, Rows, Transaction, begin, transact,
 };
 pub use budget::grant;
 pub use decide::{Imported, Person, Resolution, import, missed, resolve, supersede, void};

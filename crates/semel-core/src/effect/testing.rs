@@ -4,7 +4,7 @@
 use crate::contract::Declared;
 use crate::effect::{
     Abort, Begin, Decision, Ground, Imported, Intended, Landed, Permit, Person, Quarantine,
-    Refusal, Report, Resolution, Settle, State, Sweep, Why, approve,
+    Refusal, Report, Resolution, Rows, Settle, State, Sweep, Why, approve,
 };
 use crate::fingerprint::Rule;
 use crate::json::Json;
@@ -140,10 +140,15 @@ impl Desk {
             ["clock", "behind"] => self.now.wall_is_behind = true,
             ["clock", "right"] => self.now.wall_is_behind = false,
             ["boot"] => self.now.steady = Steady { boot: self.now.steady.boot + 1, ms: 5_000 },
+            ["quarantine", "of", "tables"] => {
+                let quarantine = self.quarantine.as_mut().expect("it is open");
+                quarantine.rows = Rows::MayHaveStayed;
+            }
             ["quarantine", lost] => {
                 let lost_ms = i64::try_from(duration(lost)).expect("short");
                 let recovered = Wall(self.now.wall.0 - lost_ms);
-                self.quarantine = Some(Quarantine { opened: self.now.wall, recovered });
+                self.quarantine =
+                    Some(Quarantine { opened: self.now.wall, recovered, rows: Rows::WentBack });
                 self.epoch += 1;
             }
             ["quarantine"] => self.quarantine = None,

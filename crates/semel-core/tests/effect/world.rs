@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use semel_core::contract::Declared;
-use semel_core::effect::{Permit, Quarantine};
+use semel_core::effect::{Permit, Quarantine, Rows};
 use semel_core::record::{Contract, Effect, Kind};
 use semel_core::time::{Moment, Steady, Wall};
 
@@ -372,7 +372,7 @@ impl World {
         }
         self.rows = rows;
         self.epoch += 1;
-        self.quarantine = Some(Quarantine { opened: now.wall, recovered });
+        self.quarantine = Some(Quarantine { opened: now.wall, recovered, rows: Rows::WentBack });
     }
 
     /// The tombstone's end: all is forgotten on both sides.

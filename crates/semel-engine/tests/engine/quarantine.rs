@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use semel_core::code::Code;
-use semel_core::effect::{Person, Quarantine, Resolution, State};
+use semel_core::effect::{Person, Quarantine, Resolution, Rows, State};
 use semel_core::record::{Contract, Kind};
 use semel_core::time::Wall;
 use semel_engine::{Call, Looked};
@@ -19,7 +19,7 @@ const NOW: i64 = 1_700_000_000_000;
 /// Quarantined a second ago; the store remembers up to `ago_ms` before.
 fn quarantined(ago_ms: u64) -> World {
     let recovered = Wall(NOW - i64::try_from(ago_ms).unwrap());
-    let quarantine = Quarantine { opened: Wall(NOW - 1_000), recovered };
+    let quarantine = Quarantine { opened: Wall(NOW - 1_000), recovered, rows: Rows::WentBack };
     world_on(|clock| Arc::new(Memory::quarantined(clock, quarantine)))
 }
 

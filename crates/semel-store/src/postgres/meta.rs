@@ -8,7 +8,7 @@
 //! it has seen the server's log grow: a server whose files were put back to an earlier day stands
 //! before that.
 
-use semel_core::effect::Quarantine;
+use semel_core::effect::{Quarantine, Rows};
 use semel_core::time::Wall;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
@@ -71,7 +71,9 @@ macro_rules! state {
              (pg_current_wal_insert_lsn() - '0/0')::bigint AS log, ",
             tables!(),
             " AS tables, \
-             (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started"
+             (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint AS started, \
+             (SELECT string_agg(evidence, chr(10)) FROM semel.returns WHERE closed_at IS NULL) \
+             AS evidence"
         )
     };
 }
@@ -134,9 +136,20 @@ pub(super) const SERVER: &str = concat!(
     " END"
 );
 
+/// How evidence begins that the server itself went back, with all that is on it.
+const OF_THE_SERVER: [&str; 3] = ["it was written by server", "it is on server", "its log ends at"];
+
+/// What the evidence of all open quarantines, each on a line, says of the user's own rows.
+fn rows_after(evidence: &str) -> Rows {
+    let is_of_server = |line: &str| OF_THE_SERVER.iter().any(|start| line.starts_with(start));
+    let is_whole = !evidence.is_empty() && evidence.lines().all(is_of_server);
+    if is_whole { Rows::WentBack } else { Rows::MayHaveStayed }
+}
+
 pub(super) fn read_head(row: &impl Line) -> Result<(Meta, Reading), StoreError> {
     let (opened, recovered): (Option<i64>, Option<i64>) = (get(row, 7)?, get(row, 8)?);
     let quarantine = opened.zip(recovered);
+    let evidence: Option<String> = get(row, 13)?;
     let meta = Meta {
         format: get(row, 0)?,
         store_id: get(row, 1)?,
@@ -148,6 +161,7 @@ pub(super) fn read_head(row: &impl Line) -> Result<(Meta, Reading), StoreError> 
         quarantine: quarantine.map(|(opened, recovered)| Quarantine {
             opened: Wall(opened),
             recovered: Wall(recovered),
+            rows: rows_after(evidence.as_deref().unwrap_or_default()),
         }),
     };
     let reading = Reading {

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
-use semel_core::effect::Quarantine;
+use semel_core::effect::{Quarantine, Rows};
 use semel_core::time::Wall;
 
 use super::checkpoint::Checkpointer;
@@ -322,7 +322,7 @@ impl Meta {
         let earlier = standing.quarantine.map(|quarantine| quarantine.recovered);
         let recovered = earlier.map_or(recovered, |earlier| earlier.min(recovered));
         let opened = Wall(wall_ms);
-        standing.quarantine = Some(Quarantine { opened, recovered });
+        standing.quarantine = Some(Quarantine { opened, recovered, rows: Rows::WentBack });
         Return { epoch: standing.epoch, opened, recovered, evidence, closed: None }
     }
 

@@ -2,7 +2,7 @@
 //! each turn of the writer, so that what one process finds or decides, all live ones know.
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
-use semel_core::effect::Quarantine;
+use semel_core::effect::{Quarantine, Rows};
 use semel_core::limits;
 use semel_core::time::Wall;
 
@@ -59,9 +59,11 @@ fn has_returns(connection: &Connection) -> rusqlite::Result<bool> {
 fn read_standing(row: &SqlRow<'_>) -> rusqlite::Result<Standing> {
     let opened: Option<i64> = row.get(3)?;
     let recovered: Option<i64> = row.get(4)?;
-    let quarantine = opened
-        .zip(recovered)
-        .map(|(opened, recovered)| Quarantine { opened: Wall(opened), recovered: Wall(recovered) });
+    let quarantine = opened.zip(recovered).map(|(opened, recovered)| Quarantine {
+        opened: Wall(opened),
+        recovered: Wall(recovered),
+        rows: Rows::WentBack,
+    });
     Ok(Standing { epoch: row.get(0)?, commits: row.get(1)?, wall_high: row.get(2)?, quarantine })
 }
 

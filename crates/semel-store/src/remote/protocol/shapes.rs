@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use semel_core::effect::{Ground, Quarantine};
+use semel_core::effect::{Ground, Quarantine, Rows};
 use semel_core::journal::Link;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::time::{Moment, Steady, Wall};
@@ -193,7 +193,10 @@ impl From<Ground> for GroundShape {
 impl From<GroundShape> for Ground {
     fn from(shape: GroundShape) -> Ground {
         let GroundShape { wall, steady, wall_is_behind, epoch, quarantine } = shape;
-        let quarantine = quarantine.map(|(opened, recovered)| Quarantine { opened, recovered });
+        // No transaction comes this way.
+        let rows = Rows::MayHaveStayed;
+        let quarantine =
+            quarantine.map(|(opened, recovered)| Quarantine { opened, recovered, rows });
         Ground { now: Moment { wall, steady, wall_is_behind }, epoch, quarantine }
     }
 }

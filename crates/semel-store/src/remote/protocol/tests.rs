@@ -1,6 +1,6 @@
 //! What goes over the wire comes back as it was, and what is none is refused.
 
-use semel_core::effect::{Ground, Quarantine};
+use semel_core::effect::{Ground, Quarantine, Rows};
 use semel_core::journal::Link;
 use semel_core::limits;
 use semel_core::time::{Moment, Steady, Wall};
@@ -15,7 +15,8 @@ use crate::{Batch, Row, RunRow, Write};
 fn ground() -> Ground {
     let steady = Steady { boot: 3, ms: 60_000 };
     let now = Moment { wall: Wall(1_790_000_000_000), steady, wall_is_behind: true };
-    let quarantine = Some(Quarantine { opened: Wall(1), recovered: Wall(2) });
+    let quarantine =
+        Some(Quarantine { opened: Wall(1), recovered: Wall(2), rows: Rows::MayHaveStayed });
     Ground { now, epoch: 9, quarantine }
 }
 
