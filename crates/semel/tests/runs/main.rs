@@ -1,6 +1,7 @@
 //! Durable runs through the SDK, on real SQLite files.
 
 mod approvals;
+mod asked;
 mod basics;
 mod children;
 mod common;

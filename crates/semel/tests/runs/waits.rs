@@ -32,6 +32,12 @@ async fn early_signals_are_kept_and_each_is_taken_once_in_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn inv_i13_a_wait_counts_from_when_the_code_asks_for_it() {
+    let place = Place::new();
+    crate::asked::a_wait_counts_from_when_the_code_asks(&place.open().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn inv_i13_a_timer_fires_once_and_never_early() {
     let place = Place::new();
     let semel = place.open().await;
