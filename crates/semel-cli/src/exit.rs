@@ -234,6 +234,7 @@ fn exit_code(code: Code) -> u8 {
         | Code::StoreCorrupt
         | Code::StoreForeign
         | Code::EncryptionKeyMissing
+        | Code::EncryptionKeyMismatch
         | Code::BackupInvalid
         | Code::StoreNewer
         | Code::StoreOlder => FAILED,

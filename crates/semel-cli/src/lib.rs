@@ -58,7 +58,7 @@ pub fn run_to_code(line: impl IntoIterator<Item = OsString>) -> u8 {
             return failed.exit();
         }
     };
-    let veil = match veil::of(&config) {
+    let veil = match veil::of(&config, &args.command) {
         Ok(veil) => veil,
         Err(failed) => {
             printer.error(&failed);

@@ -7,15 +7,21 @@ use semel_core::redact::Redactor;
 use semel_store::{Veil, read_secrets};
 use tracing_subscriber::fmt::MakeWriter;
 
+use crate::args::Command;
 use crate::config::Config;
 use crate::exit::Failed;
 
 /// What stands between this process and its store. `SEMEL_SECRETS` must be there, whatever it
-/// names; of the secrets in files those count that this machine has.
-pub(crate) fn of(config: &Config) -> Result<Veil, Failed> {
+/// names; of the secrets in files those count that this machine has. `semel keys` opens no store:
+/// the file that the settings name may be the one that it is to make or to mend.
+pub(crate) fn of(config: &Config, command: &Command) -> Result<Veil, Failed> {
     let named = std::env::var("SEMEL_SECRETS").unwrap_or_default();
     let declared = declared(config, &named);
-    Ok(Veil::read(config.set.encryption.key_file.as_deref(), Some(&declared))?)
+    let key_file = match command {
+        Command::Keys(_) => None,
+        _ => config.set.encryption.key_file.as_deref(),
+    };
+    Ok(Veil::read(key_file, Some(&declared))?)
 }
 
 /// All declared secrets, as `SEMEL_SECRETS` would name them.

@@ -96,6 +96,7 @@ pub enum Code {
     StoreMissing,
     StoreForeign,
     EncryptionKeyMissing,
+    EncryptionKeyMismatch,
     KeyFileInvalid,
     SecretInvalid,
     SecretExposed,
@@ -200,6 +201,7 @@ impl Code {
         Code::StoreMissing,
         Code::StoreForeign,
         Code::EncryptionKeyMissing,
+        Code::EncryptionKeyMismatch,
         Code::KeyFileInvalid,
         Code::SecretInvalid,
         Code::SecretExposed,
@@ -305,6 +307,7 @@ impl Code {
             Code::StoreMissing => "store_missing",
             Code::StoreForeign => "store_foreign",
             Code::EncryptionKeyMissing => "encryption_key_missing",
+            Code::EncryptionKeyMismatch => "encryption_key_mismatch",
             Code::KeyFileInvalid => "key_file_invalid",
             Code::SecretInvalid => "secret_invalid",
             Code::SecretExposed => "secret_exposed",
@@ -473,6 +476,9 @@ impl Code {
             Code::StoreForeign => "name another file: this one is left as it is",
             Code::EncryptionKeyMissing => {
                 "name the key file by SEMEL_KEY_FILE or --key-file; nothing was changed"
+            }
+            Code::EncryptionKeyMismatch => {
+                "use the key file that this store was written with; nothing was changed"
             }
             Code::KeyFileInvalid => {
                 "write lines `id: base64 of 32 bytes` into a file of mode 0600: `semel keys new`"

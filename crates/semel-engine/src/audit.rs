@@ -7,8 +7,9 @@ use semel_core::key::{Address, Namespace};
 use semel_core::limits;
 use semel_core::record::{Answer, Effect};
 use semel_core::time::Wall;
-use semel_store::{Batch, Card, CardQuery, StoreError, Write};
+use semel_store::{Batch, Card, CardQuery, StoreError, Unreadable, Write};
 
+use crate::cards::Listed;
 use crate::commit::Stopped;
 use crate::{Engine, Error};
 
@@ -17,6 +18,8 @@ use crate::{Engine, Error};
 pub struct AuditPage {
     pub entries: Vec<Entry>,
     pub next: Option<u64>,
+    /// Those of the page that cannot be read, by their number.
+    pub unreadable: Vec<Unreadable>,
 }
 
 impl Engine {
@@ -52,7 +55,11 @@ impl Engine {
 
     async fn audit_end(&self, namespace: &str) -> Result<End, Error> {
         let newest = self.store().cards(&entries(namespace, None, 1)).await?;
-        Ok(match newest.first() {
+        // Nothing is chained to an entry that cannot be read, nor to the one before it.
+        if let Some(Unreadable { name, code, why, .. }) = newest.unreadable.first() {
+            return Err(Error::new(*code, format!("audit entry {name}: {why}")));
+        }
+        Ok(match newest.cards.first() {
             None => End::of_namespace(namespace),
             Some(card) => audit::read(&card.record).map_err(|what| unreadable(card, &what))?.1,
         })
@@ -86,16 +93,18 @@ impl Engine {
         limit: usize,
     ) -> Result<AuditPage, Error> {
         let limit = limit.clamp(1, limits::PAGE_ROWS_MAX);
-        let cards = self.store().cards(&entries(namespace.as_str(), before, limit)).await?;
-        let read = |card: &Card| {
-            audit::read(&card.record)
-                .map(|(entry, _)| entry)
-                .map_err(|what| unreadable(card, &what))
-        };
-        let entries = cards.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
-        let last = entries.last().map(|entry| entry.seq);
-        let next = last.filter(|seq| entries.len() == limit && *seq > 1);
-        Ok(AuditPage { entries, next })
+        let page = self.store().cards(&entries(namespace.as_str(), before, limit)).await?;
+        let mut listed = Listed::new();
+        listed.add(&page, |card| {
+            let read = audit::read(&card.record).map_err(|what| unreadable(card, &what));
+            Ok(read?.0)
+        })?;
+        let Listed { found: entries, mut unreadable } = listed;
+        for row in &mut unreadable {
+            row.name = audit::seq_of(&row.name).map_or(row.name.clone(), |seq| seq.to_string());
+        }
+        let next = page.next.and_then(|(_, name)| audit::seq_of(&name));
+        Ok(AuditPage { entries, next: next.filter(|seq| *seq > 1), unreadable })
     }
 }
 

@@ -5,7 +5,7 @@ use semel_core::audit::Deed;
 use semel_core::code::Code;
 use semel_core::limits;
 use semel_core::time::Wall;
-use semel_store::{Card, StoreError, Write};
+use semel_store::{Card, CardPage, StoreError, Unreadable, Write};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -90,6 +90,46 @@ impl Engine {
         }
         Err(Error::new(Code::StoreBusy, format!("the {kind} {name} kept changing")))
     }
+}
+
+/// What a list found, and which of its rows cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed<T> {
+    pub found: Vec<T>,
+    pub unreadable: Vec<Unreadable>,
+}
+
+impl<T> Listed<T> {
+    pub(crate) fn new() -> Listed<T> {
+        Listed { found: Vec::new(), unreadable: Vec::new() }
+    }
+
+    /// Adds the cards of a page. One that cannot be read is named, and fails no list.
+    pub(crate) fn add(
+        &mut self,
+        page: &CardPage,
+        read: impl Fn(&Card) -> Result<T, Error>,
+    ) -> Result<(), Error> {
+        self.unreadable.extend(page.unreadable.iter().cloned());
+        for card in &page.cards {
+            match read(card) {
+                Ok(one) => self.found.push(one),
+                Err(error) if is_of_the_row(error.code()) => self.unreadable.push(Unreadable {
+                    namespace: card.namespace.clone(),
+                    name: card.name.clone(),
+                    code: error.code(),
+                    why: error.detail().to_owned(),
+                }),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an error is one row's: it is damaged, or its key is not here.
+pub(crate) fn is_of_the_row(code: Code) -> bool {
+    matches!(code, Code::StoreCorrupt | Code::EncryptionKeyMissing)
 }
 
 /// Reads what a card says.

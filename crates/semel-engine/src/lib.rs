@@ -40,6 +40,7 @@ pub use approval_links::Question;
 pub use approvals::Decided;
 pub use audit::AuditPage;
 pub use call::{Call, Doer, Intent, Looked, Reached, Sent};
+pub use cards::Listed;
 pub use clearance::{Clearance, Executor, Slot};
 pub use effects::{Answer, Armed, Filed};
 pub use error::Error;

@@ -11,8 +11,9 @@ use semel_core::limits;
 use semel_core::repeats::Door;
 use semel_core::schedule::{self, CARD, Change, Content, Refusal, Schedule, decide};
 use semel_core::time::{Moment, Wall};
-use semel_store::{Card, CardQuery, StoreError, Write};
+use semel_store::{Card, CardQuery, StoreError, Unreadable, Write};
 
+use crate::cards::{Listed, is_of_the_row};
 use crate::commit::Stopped;
 use crate::{Engine, Error, Start, measure};
 
@@ -30,6 +31,8 @@ pub struct Scheduled {
 pub struct SchedulePage {
     pub schedules: Vec<Scheduled>,
     pub next: Option<String>,
+    /// Those of the page that cannot be read.
+    pub unreadable: Vec<Unreadable>,
 }
 
 /// Pages of due schedules in one turn of the job: lapses are looked at in between.
@@ -113,23 +116,18 @@ impl Engine {
             after: after.map(|name| (namespace.as_str().to_owned(), name)),
             limit,
         };
-        let mut schedules = Vec::new();
+        let mut listed = Listed::new();
         loop {
-            let cards = self.store().cards(&query).await?;
-            let is_full = cards.len() == limit;
-            let last = cards.last().map(|card| card.name.clone());
-            for card in &cards {
-                let found = read(card)?;
-                // Names that are only remembered are not shown, and fill no page.
-                if found.schedule.removed.is_none() {
-                    schedules.push(found);
-                }
+            let page = self.store().cards(&query).await?;
+            listed.add(&page, read)?;
+            // Names that are only remembered are not shown, and fill no page.
+            listed.found.retain(|found| found.schedule.removed.is_none());
+            query.after = page.next;
+            if query.after.is_none() || listed.found.len() + listed.unreadable.len() >= limit {
+                let Listed { found: schedules, unreadable } = listed;
+                let next = query.after.map(|(_, name)| name);
+                return Ok(SchedulePage { schedules, next, unreadable });
             }
-            let next = last.filter(|_| is_full);
-            if next.is_none() || schedules.len() >= limit {
-                return Ok(SchedulePage { schedules, next });
-            }
-            query.after = next.map(|name| (namespace.as_str().to_owned(), name));
         }
     }
 
@@ -154,7 +152,7 @@ impl Engine {
             Ok(moved) => return moved,
             Err(error) => error,
         };
-        let is_unreadable = matches!(error.code(), Code::StoreCorrupt | Code::EncryptionKeyMissing);
+        let is_unreadable = is_of_the_row(error.code());
         if let Some(left_out) = self.may_tell("schedule", &card.namespace) {
             let (namespace, schedule) = (&card.namespace, &card.name);
             tracing::warn!(

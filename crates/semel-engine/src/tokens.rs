@@ -8,6 +8,7 @@ use semel_core::key::Namespace;
 use semel_core::limits;
 use semel_store::{Card, CardQuery, Write};
 
+use crate::cards::{Listed, read_card};
 use crate::commit::Stopped;
 use crate::{Engine, Error};
 
@@ -36,23 +37,21 @@ impl Engine {
     }
 
     /// All tokens of a namespace, without their secrets.
-    pub async fn tokens(&self, namespace: &Namespace) -> Result<Vec<Token>, Error> {
+    pub async fn tokens(&self, namespace: &Namespace) -> Result<Listed<Token>, Error> {
         let mut query = CardQuery {
             namespace: Some(namespace.live().as_str().to_owned()),
             kind: CARD.to_owned(),
             after: None,
             limit: limits::PAGE_ROWS_MAX,
         };
-        let mut found = Vec::new();
+        let mut listed = Listed::new();
         loop {
             let page = self.store().cards(&query).await?;
-            for card in &page {
-                found.push(crate::cards::read_card(card)?);
+            listed.add(&page, read_card)?;
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(listed);
             }
-            if page.len() < query.limit {
-                return Ok(found);
-            }
-            query.after = page.last().map(|card| (card.namespace.clone(), card.name.clone()));
         }
     }
 
@@ -67,7 +66,7 @@ impl Engine {
             let namespace = namespace.live();
             let card = self.store().card(namespace.as_str(), CARD, id).await?;
             let card = card.ok_or(Refusal::NotFound)?;
-            let token: Token = crate::cards::read_card(&card)?;
+            let token: Token = read_card(&card)?;
             if token.revoked.is_some() {
                 return Ok(token);
             }

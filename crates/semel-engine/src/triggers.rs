@@ -12,8 +12,9 @@ use semel_core::hook::{
 use semel_core::key::Namespace;
 use semel_core::limits;
 use semel_core::repeats::{Door, Subject};
-use semel_store::{Card, CardQuery, StoreError, Write};
+use semel_store::{Card, CardQuery, StoreError, Unreadable, Write};
 
+use crate::cards::Listed;
 use crate::commit::Stopped;
 use crate::{Engine, Error, Start, Started, lock};
 
@@ -34,6 +35,8 @@ pub struct Triggered {
 pub struct TriggerPage {
     pub triggers: Vec<Triggered>,
     pub next: Option<String>,
+    /// Those of the page that cannot be read.
+    pub unreadable: Vec<Unreadable>,
 }
 
 impl Engine {
@@ -114,11 +117,11 @@ impl Engine {
             after: after.map(|name| (namespace.as_str().to_owned(), name)),
             limit,
         };
-        let cards = self.store().cards(&query).await?;
-        let triggers = cards.iter().map(read).collect::<Result<Vec<_>, Error>>()?;
-        let next = triggers.last().map(|last| last.name.clone());
-        let next = next.filter(|_| triggers.len() == limit);
-        Ok(TriggerPage { triggers, next })
+        let page = self.store().cards(&query).await?;
+        let mut listed = Listed::new();
+        listed.add(&page, read)?;
+        let Listed { found: triggers, unreadable } = listed;
+        Ok(TriggerPage { triggers, next: page.next.map(|(_, name)| name), unreadable })
     }
 
     /// Starts the run that a delivery is, or attaches to it. Either is durable when this returns.

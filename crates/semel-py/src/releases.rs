@@ -79,6 +79,6 @@ pub(crate) async fn promote(
 
 /// Tells all releases of the workflows of the namespace, as JSON.
 pub(crate) async fn list(semel: Semel) -> Result<Told, Error> {
-    let found = semel.engine().releases(semel.namespace_of()).await?;
+    let found = semel.engine().releases(semel.namespace_of()).await?.found;
     Ok(Told::Text(Json::of(&found)?.text().to_owned()))
 }

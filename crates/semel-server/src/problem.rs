@@ -221,6 +221,7 @@ pub(crate) fn status(code: Code) -> StatusCode {
         | Code::StoreCorrupt
         | Code::StoreForeign
         | Code::EncryptionKeyMissing
+        | Code::EncryptionKeyMismatch
         | Code::KeyFileInvalid
         | Code::SecretInvalid
         | Code::BackupInvalid

@@ -12,6 +12,7 @@ use semel_core::access::{Permission, Role};
 use semel_core::code::Code;
 use semel_core::key::{Key, Namespace};
 use semel_core::time::Wall;
+use semel_store::Unreadable;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -190,6 +191,36 @@ pub(crate) fn bad_query(name: &str, want: &str) -> Problem {
 pub(crate) struct Page<T> {
     pub(crate) items: Vec<T>,
     pub(crate) next: Option<String>,
+    /// Rows of this page that are there and cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<UnreadableView>,
+}
+
+/// A row that is damaged, or whose key is not here.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct UnreadableView {
+    /// `action/key` of an effect, the id of a run, else its name.
+    name: String,
+    code: &'static str,
+    detail: String,
+}
+
+impl<T> Page<T> {
+    pub(crate) fn of(items: Vec<T>, next: Option<String>) -> Page<T> {
+        Page { items, next, unreadable: Vec::new() }
+    }
+
+    /// The same with rows that cannot be read.
+    pub(crate) fn and(mut self, unreadable: Vec<Unreadable>) -> Page<T> {
+        self.unreadable.extend(unreadable.into_iter().map(UnreadableView::from));
+        self
+    }
+}
+
+impl From<Unreadable> for UnreadableView {
+    fn from(Unreadable { name, code, why, .. }: Unreadable) -> UnreadableView {
+        UnreadableView { name, code: code.as_str(), detail: why }
+    }
 }
 
 /// Bytes of a page, beyond which it ends early: rows may be large, and anybody may ask for many.
@@ -200,13 +231,14 @@ const READ_ROWS_MAX: usize = 50;
 /// The rows of a page, as they are shown.
 pub(crate) struct Rows {
     items: Vec<Box<RawValue>>,
+    unreadable: Vec<Unreadable>,
     bytes: usize,
     limit: usize,
 }
 
 impl Rows {
     pub(crate) fn up_to(limit: usize) -> Rows {
-        Rows { items: Vec::new(), bytes: 0, limit }
+        Rows { items: Vec::new(), unreadable: Vec::new(), bytes: 0, limit }
     }
 
     pub(crate) fn push<T: Serialize + ?Sized>(&mut self, row: &T) {
@@ -215,18 +247,24 @@ impl Rows {
         self.items.push(text);
     }
 
+    /// Sets rows aside that cannot be read.
+    pub(crate) fn set_aside(&mut self, unreadable: Vec<Unreadable>) {
+        self.unreadable.extend(unreadable);
+    }
+
     /// How many more to read; none when the page is full.
     pub(crate) fn more(&self) -> usize {
-        let left = self.limit.saturating_sub(self.items.len()).min(READ_ROWS_MAX);
+        let left =
+            self.limit.saturating_sub(self.items.len() + self.unreadable.len()).min(READ_ROWS_MAX);
         if self.bytes < PAGE_BYTES_MAX { left } else { 0 }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.items.is_empty() && self.unreadable.is_empty()
     }
 
     pub(crate) fn page(self, next: Option<String>) -> Page<Box<RawValue>> {
-        Page { items: self.items, next }
+        Page::of(self.items, next).and(self.unreadable)
     }
 }
 

@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use semel_core::time::Wall;
 
 use crate::veil::{Place, Veil};
-use crate::{StoreError, checksum};
+use crate::{StoreError, Unreadable, checksum};
 
 /// Where cards are kept.
 #[async_trait]
@@ -19,7 +19,7 @@ pub trait Cards: Send + Sync + 'static {
     ) -> Result<Option<Card>, StoreError>;
 
     /// Cards of a kind, in the order of namespace and name.
-    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError>;
+    async fn cards(&self, query: &CardQuery) -> Result<CardPage, StoreError>;
 
     /// Cards of a kind whose time has come by the wall clock of the store's ground, the earliest
     /// first.
@@ -70,6 +70,35 @@ impl Card {
             return Ok(self);
         }
         Err(StoreError::Corrupt("a card does not match its checksum".into()))
+    }
+}
+
+/// A page of cards, and behind which place the next one begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CardPage {
+    pub cards: Vec<Card>,
+    /// Those of the page that cannot be read: one row never fails a listing.
+    pub unreadable: Vec<Unreadable>,
+    /// `None`: there are no more.
+    pub next: Option<(String, String)>,
+}
+
+impl CardPage {
+    /// A page of what was read from rows of this namespace and name.
+    pub(crate) fn of(
+        rows: impl IntoIterator<Item = ((String, String), Result<Card, StoreError>)>,
+        limit: usize,
+    ) -> Result<CardPage, StoreError> {
+        let (mut page, mut count) = (CardPage::default(), 0);
+        for ((namespace, name), read) in rows {
+            match Unreadable::set_aside(read, &namespace, || name.clone())? {
+                Ok(card) => page.cards.push(card),
+                Err(unreadable) => page.unreadable.push(unreadable),
+            }
+            count += 1;
+            page.next = (count == limit).then_some((namespace, name));
+        }
+        Ok(page)
     }
 }
 

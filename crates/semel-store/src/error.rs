@@ -43,6 +43,8 @@ pub enum StoreError {
     Foreign(String),
     #[error("what is stored was encrypted with the key `{0}`, which is not here")]
     KeyMissing(String),
+    #[error("{0}")]
+    KeyMismatch(String),
     #[error("the key `{0}` was dropped: what was encrypted with it is gone for ever")]
     KeyDropped(String),
     #[error("{0}")]
@@ -75,6 +77,7 @@ impl StoreError {
             StoreError::Missing(_) => Code::StoreMissing,
             StoreError::Foreign(_) => Code::StoreForeign,
             StoreError::KeyMissing(_) | StoreError::KeyDropped(_) => Code::EncryptionKeyMissing,
+            StoreError::KeyMismatch(_) => Code::EncryptionKeyMismatch,
             StoreError::KeyFileInvalid(_) => Code::KeyFileInvalid,
             StoreError::SecretInvalid(_) => Code::SecretInvalid,
             StoreError::SecretExposed(_) => Code::SecretExposed,

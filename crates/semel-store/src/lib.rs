@@ -28,7 +28,7 @@ mod written;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 
-pub use cards::{Card, CardQuery, Cards};
+pub use cards::{Card, CardPage, CardQuery, Cards};
 pub use clock::{AheadClock, Clock, ManualClock};
 pub use error::{CommitError, StoreError};
 pub use opened::{Access, Opened};
@@ -44,6 +44,7 @@ use random::random_hex;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use semel_core::code::Code;
 use semel_core::effect::{Ground, State};
 use semel_core::journal::Link;
 use semel_core::key::{Action, Address, Key, Namespace};
@@ -322,6 +323,42 @@ impl Query {
 pub struct Page {
     pub effects: Vec<Effect>,
     pub next: Option<i64>,
+    /// Those of the page that cannot be read: one row never fails a listing.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A row that is there and cannot be read: it is damaged, or its key is not here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    pub namespace: String,
+    /// `action/key` of an effect, the id of a run, the name of a card.
+    pub name: String,
+    pub code: Code,
+    pub why: String,
+}
+
+impl Unreadable {
+    /// Sets a row aside whose own content is at fault. Any other error is everybody's.
+    pub(crate) fn set_aside<T>(
+        read: Result<T, StoreError>,
+        namespace: &str,
+        name: impl FnOnce() -> String,
+    ) -> Result<Result<T, Unreadable>, StoreError> {
+        match read {
+            Ok(value) => Ok(Ok(value)),
+            Err(
+                error @ (StoreError::Corrupt(_)
+                | StoreError::KeyMissing(_)
+                | StoreError::KeyDropped(_)),
+            ) => Ok(Err(Unreadable {
+                namespace: namespace.to_owned(),
+                name: name(),
+                code: error.code(),
+                why: error.to_string(),
+            })),
+            Err(error) => Err(error),
+        }
+    }
 }
 
 /// A place in the order of due effects.

@@ -6,7 +6,7 @@ use semel_core::run::{self, Run, State};
 use semel_core::time::{Moment, Steady, Wall};
 
 use crate::veil::{Place, Veil};
-use crate::{StoreError, checksum};
+use crate::{StoreError, Unreadable, checksum};
 
 /// Where runs are kept.
 #[async_trait]
@@ -196,4 +196,6 @@ impl RunQuery {
 pub struct RunPage {
     pub runs: Vec<Run>,
     pub next: Option<i64>,
+    /// Those of the page that cannot be read: one row never fails a listing.
+    pub unreadable: Vec<Unreadable>,
 }

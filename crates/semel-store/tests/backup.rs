@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use semel_core::code::Code;
 use semel_core::effect::{self, Decision};
 use semel_core::record::Contract;
 use semel_core::redact::Redactor;
@@ -203,6 +204,10 @@ async fn sec_33_an_encrypted_store_is_backed_up_as_it_is() {
         }
         let without = home.restore(&Veil::default()).await.err();
         assert_eq!(without, Some(StoreError::KeyMissing("a".into())));
+        // The check value is in it: another key of the same id does not open it.
+        let other = Keyring::parse(&KEY.replace("AAEC", "/wEC")).expect("a ring");
+        let other = open(&home.url(1), &Veil::new(Some(other), Redactor::default())).await.err();
+        assert_eq!(other.map(|error| error.code()), Some(Code::EncryptionKeyMismatch));
         // It is there, and opens for whoever has the key.
         let restored = open(&home.url(1), &veil).await.expect("with the key");
         assert_eq!(audits(upkeep(&restored).as_ref()).await, [""; 0]);

@@ -5,6 +5,7 @@ mod support;
 
 use std::sync::Arc;
 
+use semel_core::code::Code;
 use semel_core::json::Json;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::redact::Redactor;
@@ -205,19 +206,8 @@ async fn sec_33_nothing_that_was_said_lies_in_an_encrypted_store() {
 async fn sec_33_a_store_without_its_key_is_refused_by_the_name_of_the_key() {
     for home in Home::both() {
         home.filled(&veil(&[A])).await;
-        for other in [Veil::default(), veil(&[B])] {
-            let refused = home.open(&other).await.err();
-            assert_eq!(refused, Some(StoreError::KeyMissing("a".into())));
-        }
-        // The name is right, the key is not: every row says so, and nothing is shown.
-        let store = home.open(&veil(&[OTHER_A])).await.expect("the id is there");
-        let read = store.load(&support::address("k")).await;
-        assert!(
-            matches!(&read, Err(StoreError::Corrupt(what)) if what.contains("`a`")),
-            "{read:?}"
-        );
-        assert!(!audits(store.as_ref()).await.is_empty());
-        home.close(store);
+        let refused = home.open(&Veil::default()).await.err();
+        assert_eq!(refused, Some(StoreError::KeyMissing("a".into())));
         // Both keys: the new one writes, the old one still reads.
         let store = home.open(&veil(&[B, A])).await.expect("rotated");
         support::put(store.as_ref(), "later", 9).await.expect("written");
@@ -228,6 +218,141 @@ async fn sec_33_a_store_without_its_key_is_refused_by_the_name_of_the_key() {
         home.close(store);
         let refused = home.open(&veil(&[A])).await.err();
         assert_eq!(refused, Some(StoreError::KeyMissing("b".into())));
+        let store = home.open(&veil(&[A, B])).await.expect("in any order");
+        home.close(store);
+    }
+}
+
+/// Opens a store with keys that are not its own, and makes sure that nothing was written.
+async fn mismatched(home: &Home, lines: &[&str]) {
+    let before = home.sql(CARDS);
+    let refused = home.open(&veil(lines)).await.err().expect("it is refused");
+    assert_eq!(refused.code(), Code::EncryptionKeyMismatch, "{refused}");
+    assert_eq!(home.sql(CARDS), before, "nothing is written");
+}
+
+const CARDS: &str = "SELECT namespace || kind || name || record FROM cards ORDER BY 1";
+const FORGET: &str = "DELETE FROM cards WHERE kind = 'key'";
+const KEPT: &str = "SELECT name FROM cards WHERE kind = 'key' ORDER BY name";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sec_33_another_key_is_refused_at_open_whether_or_not_it_has_the_same_id() {
+    for home in Home::both() {
+        home.filled(&veil(&[A])).await;
+        for lines in [&[OTHER_A][..], &[B], &[B, OTHER_A]] {
+            mismatched(&home, lines).await;
+        }
+        // The check value, and nothing that tells the key.
+        let kept = home.sql("SELECT record FROM cards WHERE kind = 'key'");
+        assert!(kept.contains("check") && !kept.contains("AAECAwQF"), "{kept}");
+        let store = home.open(&veil(&[A])).await.expect("its own");
+        assert!(support::has(store.as_ref(), "k").await);
+        assert_eq!(audits(store.as_ref()).await, [""; 0]);
+        home.close(store);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sec_33_a_store_from_before_check_values_opens_with_the_key_that_reads_it() {
+    for home in Home::both() {
+        home.filled(&veil(&[A])).await;
+        home.sql(FORGET);
+        for lines in [&[OTHER_A][..], &[B], &[B, OTHER_A]] {
+            mismatched(&home, lines).await;
+        }
+        let store = home.open(&veil(&[B, A])).await.expect("its own");
+        home.close(store);
+        let kept = home.sql(KEPT);
+        assert!(kept.contains('a') && kept.contains('b'), "{kept}");
+        mismatched(&home, &[OTHER_A]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sec_33_rows_that_another_key_wrote_once_lock_nobody_out() {
+    for (home, other) in Home::both().into_iter().zip(Home::both()) {
+        other.filled(&veil(&[OTHER_A])).await;
+        let foreign = other.sql("SELECT record || '|' || sum FROM effects WHERE key = 'k'");
+        let foreign = foreign.trim().trim_start_matches("Text(\"").trim_end_matches("\")");
+        let (record, sum) = foreign.split_once('|').expect("a record and its sum");
+        home.filled(&veil(&[A])).await;
+        let store = home.open(&veil(&[A])).await.expect("its own");
+        for number in 0..12 {
+            support::put(store.as_ref(), &format!("later{number}"), 9).await.expect("written");
+        }
+        home.close(store);
+        // All but one in the middle.
+        home.sql(&format!(
+            "UPDATE effects SET record = '{record}', sum = {sum} \
+             WHERE key <> 'later5'"
+        ));
+        home.sql("UPDATE runs SET record = '~1 a default AAAA'");
+        home.sql("UPDATE journal SET entry = '~1 a default AAAA'");
+        home.sql("UPDATE cards SET record = '~1 a default AAAA' WHERE kind <> 'key'");
+        home.sql(FORGET);
+        mismatched(&home, &[B]).await;
+        let store = home.open(&veil(&[A])).await.expect("it opens one row");
+        let page = store.list(&Query::everywhere(100)).await.expect("the others");
+        assert_eq!(page.effects.len(), 1);
+        assert!(page.unreadable.iter().all(|row| row.code == Code::StoreCorrupt));
+        home.close(store);
+        // Where nothing at all can be opened, nothing is written either.
+        home.sql(&format!("UPDATE effects SET record = '~1 a default AAAA', sum = {sum}"));
+        home.sql(FORGET);
+        mismatched(&home, &[A]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sec_33_of_two_that_bring_two_keys_to_an_empty_store_one_is_refused() {
+    for home in Home::both() {
+        let (one, other) = (veil(&[A]), veil(&[B]));
+        let (one, other) = tokio::join!(home.open(&one), home.open(&other));
+        let codes = [&one, &other].map(|opened| opened.as_ref().err().map(StoreError::code));
+        let refused: Vec<_> = codes.into_iter().flatten().collect();
+        assert_eq!(refused, [Code::EncryptionKeyMismatch], "{codes:?}");
+        one.into_iter().chain(other).for_each(|store| home.close(store));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sec_33_a_row_that_cannot_be_read_is_named_and_the_listing_goes_on() {
+    for home in Home::both() {
+        home.filled(&veil(&[A])).await;
+        let store = home.open(&veil(&[A])).await.expect("a store");
+        support::put(store.as_ref(), "later", 9).await.expect("written");
+        let all = store.list(&Query::everywhere(100)).await.expect("a list");
+        let runs = store.list_runs(&RunQuery::everywhere(100)).await.expect("a list");
+        assert!(all.effects.len() > 1 && all.unreadable.is_empty() && !runs.runs.is_empty());
+        home.close(store);
+        home.sql("UPDATE effects SET record = record || 'A' WHERE key = 'k'");
+        home.sql("UPDATE runs SET record = record || 'A'");
+        home.sql("UPDATE cards SET record = record || 'A' WHERE name = 'g'");
+        let store = home.open(&veil(&[A])).await.expect("a store");
+        let (namespace, kind) = (Some("default".into()), "gate".into());
+        let query = CardQuery { namespace, kind, after: None, limit: 1 };
+        let page = store.cards(&query).await.expect("the others");
+        assert_eq!(page.unreadable.iter().map(|row| &*row.name).collect::<Vec<_>>(), ["g"]);
+        assert_eq!(page.next, Some(("default".into(), "g".into())));
+        let page = store.list(&Query::everywhere(100)).await.expect("the others");
+        assert_eq!(page.effects.len(), all.effects.len() - 1);
+        let row = &page.unreadable[..];
+        assert!(matches!(row, [row] if row.name == "a/k" && row.code == Code::StoreCorrupt));
+        let page = store.list_runs(&RunQuery::everywhere(100)).await.expect("the others");
+        assert_eq!((page.runs.len(), page.unreadable.len()), (0, runs.runs.len()));
+        // A page of one goes on behind it.
+        let mut query = Query::everywhere(1);
+        let mut seen = 0;
+        loop {
+            let page = store.list(&query).await.expect("a page");
+            seen += page.effects.len() + page.unreadable.len();
+            query.after = page.next;
+            if page.next.is_none() {
+                break;
+            }
+        }
+        assert_eq!(seen, all.effects.len());
+        home.close(store);
     }
 }
 
@@ -375,7 +500,7 @@ async fn inv_i23_a_declared_secret_does_not_reach_the_store() {
         assert_eq!(audits(store.as_ref()).await, [""; 0]);
         let kind = "gate".to_owned();
         let query = CardQuery { namespace: None, kind, after: None, limit: 9 };
-        assert_eq!(store.cards(&query).await.expect("cards").len(), 1);
+        assert_eq!(store.cards(&query).await.expect("cards").cards.len(), 1);
         assert_eq!(store.list(&Query::everywhere(9)).await.expect("a page").effects.len(), 2);
         home.close(store);
         let all = home.everything();

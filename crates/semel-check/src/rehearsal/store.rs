@@ -10,8 +10,8 @@ use semel_core::record::Effect;
 use semel_core::redact::Redactor;
 use semel_core::run::Run;
 use semel_store::{
-    Batch, Card, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns,
-    Inked, Page, Query, RunPage, RunQuery, Runs, Store, StoreError, Write,
+    Batch, Card, CardPage, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage,
+    DueRuns, Inked, Page, Query, RunPage, RunQuery, Runs, Store, StoreError, Write,
 };
 use tokio::sync::watch;
 
@@ -191,7 +191,7 @@ impl<P: Around> Cards for Watched<P> {
         self.store.card(namespace, kind, name).await
     }
 
-    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+    async fn cards(&self, query: &CardQuery) -> Result<CardPage, StoreError> {
         self.points.reading().await;
         self.store.cards(query).await
     }

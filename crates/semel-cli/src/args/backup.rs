@@ -34,7 +34,7 @@ pub(crate) enum Keys {
     New {
         /// The key file
         file: PathBuf,
-        /// What texts name it by; made up if it is not given
+        /// What texts name it by; derived from the key if it is not given
         #[arg(long)]
         id: Option<String>,
         /// Only for this namespace, so that it can be dropped alone

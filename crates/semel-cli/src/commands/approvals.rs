@@ -11,6 +11,7 @@ use semel_store::Query;
 use serde_json::{Value, json};
 
 use super::effects::approval_line;
+use super::effects::{listed, tell_unreadable};
 use super::open::Place;
 use crate::args::{self, Approvals};
 use crate::exit::Failed;
@@ -39,11 +40,13 @@ async fn ls(place: &Place, options: &args::ApprovalLs, printer: &Printer) -> Res
     let limit = options.limit.max(1);
     let after = options.after;
     let mut query = Query { action, after, ..Query::all(place.namespace()?, limit) };
-    let mut effects = Vec::new();
+    let (mut effects, mut unreadable) = (Vec::new(), Vec::new());
     while query.limit > 0 {
         let page = engine.held(&query).await?;
         effects.extend(page.effects);
-        query = Query { after: page.next, limit: limit - effects.len(), ..query };
+        unreadable.extend(page.unreadable);
+        let left = limit.saturating_sub(effects.len() + unreadable.len());
+        query = Query { after: page.next, limit: left, ..query };
         if page.next.is_none() {
             break;
         }
@@ -51,11 +54,12 @@ async fn ls(place: &Place, options: &args::ApprovalLs, printer: &Printer) -> Res
     let now = engine.store().ground().now;
     if printer.wants_json() {
         let items: Vec<_> = effects.iter().map(|effect| document(effect, &now)).collect();
-        return printer.json(&json!({ "items": items, "next": query.after }));
+        return printer.json(&listed(&items, query.after, &unreadable));
     }
     let rows: Vec<_> = effects.iter().map(|effect| row(&effect_view(effect, &now))).collect();
     printer.table(&["ACTION/KEY", "CONTRACT", "ASKED", "EXPIRES", "REQUESTER", "NOTE"], &rows);
-    if rows.is_empty() {
+    tell_unreadable(&unreadable, printer);
+    if rows.is_empty() && unreadable.is_empty() {
         printer.talk("nothing waits for a decision");
     }
     if let Some(next) = query.after {

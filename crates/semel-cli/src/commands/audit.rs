@@ -5,6 +5,7 @@ use semel_core::limits;
 use semel_core::wire::rfc3339;
 use serde_json::json;
 
+use super::effects::{listed, tell_unreadable};
 use super::open::Place;
 use super::verify;
 use crate::args::{self, Audit};
@@ -24,13 +25,14 @@ async fn ls(place: &Place, options: &args::AuditLs, printer: &Printer) -> Result
     let page = engine.audit_entries(&place.namespace()?, options.after, limit).await?;
     if printer.wants_json() {
         let items: Vec<_> = page.entries.iter().map(view).collect();
-        return printer.json(&json!({ "items": items, "next": page.next }));
+        return printer.json(&listed(&items, page.next, &page.unreadable));
     }
-    if page.entries.is_empty() {
+    if page.entries.is_empty() && page.unreadable.is_empty() {
         printer.talk("nobody has decided anything yet");
     }
     let rows: Vec<_> = page.entries.iter().map(row).collect();
     printer.table(&["SEQ", "AT", "ACTOR", "VERB", "SUBJECT", "REASON"], &rows);
+    tell_unreadable(&page.unreadable, printer);
     if let Some(next) = page.next {
         printer.talk(&format!("more: add --after {next}"));
     }

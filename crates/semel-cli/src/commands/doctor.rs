@@ -156,6 +156,10 @@ async fn doubts(engine: &Engine, place: &Place) -> Result<Finding, Failed> {
     let now = engine.store().ground().now;
     let ages = page.effects.iter().map(|effect| now.wall.0.abs_diff(effect.created.0));
     Ok(match ages.max() {
+        None if !page.unreadable.is_empty() => {
+            let says = format!("{} unsettled effects cannot be read", page.unreadable.len());
+            bad("doubts", says, "semel verify")
+        }
         None => good("doubts", "none"),
         Some(oldest_ms) => {
             let more = if page.next.is_some() { " or more" } else { "" };

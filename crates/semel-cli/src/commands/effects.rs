@@ -5,7 +5,8 @@ use semel_core::effect::{Person, Resolution, State};
 use semel_core::record::Effect;
 use semel_core::time::Moment;
 use semel_core::wire::{ApprovalView, AttemptView, EffectView, effect_view};
-use semel_store::Query;
+use semel_store::{Query, Unreadable};
+use serde::Serialize;
 use serde_json::json;
 
 use super::open::Place;
@@ -16,14 +17,14 @@ use crate::print::{Printer, Tone, plain};
 pub(crate) async fn ls(place: &Place, options: &args::Ls, printer: &Printer) -> Result<(), Failed> {
     let engine = place.engine_to_look().await?;
     let now = engine.store().ground().now;
-    let (effects, next) = if options.unattended {
+    let (effects, next, unreadable) = if options.unattended {
         let mut effects = engine.unattended(options.limit).await?;
         let namespace = place.namespace()?;
         effects.retain(|effect| effect.address.namespace == namespace);
-        (effects, None)
+        (effects, None, Vec::new())
     } else {
         let page = engine.list(&query(place, options)?).await?;
-        (page.effects, page.next)
+        (page.effects, page.next, page.unreadable)
     };
     let is_shown = |effect: &&Effect| {
         let is_overdue = effect.attempts.iter().any(|attempt| attempt.is_overdue(&now));
@@ -32,22 +33,47 @@ pub(crate) async fn ls(place: &Place, options: &args::Ls, printer: &Printer) -> 
     let views: Vec<_> =
         effects.iter().filter(is_shown).map(|effect| effect_view(effect, &now)).collect();
     if printer.wants_json() {
-        return printer.json(&json!({ "items": views, "next": next }));
+        return printer.json(&listed(&views, next, &unreadable));
     }
     let rows: Vec<_> = views.iter().map(|view| row(view, printer)).collect();
     let headings = ["ACTION/KEY", "STATE", "ATTEMPTS", "CONTRACT", "CREATED", "NOTE"];
     printer.table(&headings, &rows);
+    tell_unreadable(&unreadable, printer);
+    let is_empty = views.is_empty() && unreadable.is_empty();
     match next {
-        Some(next) if views.is_empty() => {
+        Some(next) if is_empty => {
             printer.talk(&format!("none so far; to search on, add --after {next}"));
         }
         Some(next) => printer.talk(&format!("more: add --after {next}")),
-        None if views.is_empty() => {
+        None if is_empty => {
             printer.talk("no effects; `semel demo` shows how they come about");
         }
         None => {}
     }
     Ok(())
+}
+
+/// A page of a list, with the rows that cannot be read where there are any.
+pub(super) fn listed<V: Serialize>(
+    views: &[V],
+    next: impl Serialize,
+    unreadable: &[Unreadable],
+) -> serde_json::Value {
+    let mut page = json!({ "items": views, "next": next });
+    if !unreadable.is_empty() {
+        let one = |row: &Unreadable| {
+            let code = row.code.as_str();
+            json!({ "name": row.name, "code": code, "detail": row.why })
+        };
+        page["unreadable"] = unreadable.iter().map(one).collect();
+    }
+    page
+}
+
+pub(super) fn tell_unreadable(unreadable: &[Unreadable], printer: &Printer) {
+    for row in unreadable {
+        printer.talk(&format!("{} cannot be read: {} ({})", row.name, row.why, row.code));
+    }
 }
 
 fn query(place: &Place, options: &args::Ls) -> Result<Query, Failed> {

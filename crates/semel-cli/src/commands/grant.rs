@@ -9,7 +9,7 @@ use semel_engine::Engine;
 use semel_store::Query;
 use serde_json::json;
 
-use super::effects::print_effect;
+use super::effects::{print_effect, tell_unreadable};
 use super::open::Place;
 use crate::args;
 use crate::exit::Failed;
@@ -42,7 +42,7 @@ async fn several(
     options: &args::Grant,
     printer: &Printer,
 ) -> Result<(), Failed> {
-    let found = exhausted(place, engine, options).await?;
+    let found = exhausted(place, engine, options, printer).await?;
     if options.dry_run || found.is_empty() {
         return told(&found, 0, options, printer);
     }
@@ -67,6 +67,7 @@ async fn exhausted(
     place: &Place,
     engine: &Engine,
     options: &args::Grant,
+    printer: &Printer,
 ) -> Result<Vec<Effect>, Failed> {
     let states: &[State] = match options.state.as_deref() {
         None => &[State::Planned, State::InDoubt],
@@ -87,6 +88,7 @@ async fn exhausted(
         let mut query = Query { action: action.clone(), state: Some(*state), ..all.clone() };
         loop {
             let page = engine.list(&query).await?;
+            tell_unreadable(&page.unreadable, printer);
             found.extend(page.effects.into_iter().filter(|effect| {
                 effect.is_exhausted(None, &now) && effect.address.key.as_str().starts_with(prefix)
             }));

@@ -13,7 +13,7 @@ use crate::print::Printer;
 
 pub(crate) fn run(command: Keys, printer: &Printer) -> Result<(), Failed> {
     match command {
-        Keys::New { file, id, only_for } => new(&file, id, only_for.as_deref(), printer),
+        Keys::New { file, id, only_for } => new(&file, id.as_deref(), only_for.as_deref(), printer),
         Keys::Ls { file } => ls(&file, printer),
         Keys::Drop { file, id, for_ever: _ } => forget(&file, &id, printer),
     }
@@ -21,19 +21,19 @@ pub(crate) fn run(command: Keys, printer: &Printer) -> Result<(), Failed> {
 
 fn new(
     file: &Path,
-    id: Option<String>,
+    id: Option<&str>,
     namespace: Option<&str>,
     printer: &Printer,
 ) -> Result<(), Failed> {
-    let (text, keys) = match file.exists() {
-        true => (read(file)?, Keyring::read(file)?.keys()),
-        false => (String::new(), Vec::new()),
+    let text = match file.exists() {
+        true => Keyring::read(file).map_err(Failed::from).and_then(|_| read(file))?,
+        false => String::new(),
     };
-    let id = id.unwrap_or_else(|| free(namespace.unwrap_or("key"), &keys));
-    let line = Keyring::new_line(&id, namespace)?;
+    let line = Keyring::new_line(id, namespace)?;
     // The first one writes, among those for all and among those of one namespace.
     let whole = format!("{}\n{text}", *line);
-    Keyring::parse(&whole).map_err(|why| invalid(file, &why))?;
+    let keys = Keyring::parse(&whole).map_err(|why| invalid(file, &why))?.keys();
+    let id = keys.into_iter().next().map(|key| key.id).unwrap_or_default();
     write(file, &whole)?;
     if printer.wants_json() {
         return printer.json(&json!({ "id": id, "namespace": namespace }));
@@ -81,13 +81,6 @@ fn forget(file: &Path, id: &str, printer: &Printer) -> Result<(), Failed> {
     printer
         .talk("workers that are running know it until they end; copies of the file know it, too");
     Ok(())
-}
-
-/// An id that no key has.
-fn free(name: &str, keys: &[KeyInfo]) -> String {
-    let ids = (1..).map(|number| format!("{name}-{number}"));
-    let mut free = ids.filter(|id| keys.iter().all(|key| key.id != *id));
-    free.next().unwrap_or_default()
 }
 
 fn read(file: &Path) -> Result<String, Failed> {

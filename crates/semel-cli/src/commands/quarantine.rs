@@ -48,6 +48,8 @@ struct Doubts {
     /// The first of them, as many as were asked for.
     listed: Vec<Doubted>,
     count: usize,
+    /// Unsettled effects that cannot be read: they may also be in doubt.
+    unreadable: usize,
 }
 
 pub(crate) async fn show(
@@ -62,12 +64,16 @@ pub(crate) async fn show(
     let doubts = doubts(&engine, &returns, options.limit).await?;
     let open = open(&returns);
     if printer.wants_json() {
+        let mut in_doubt = json!({ "count": doubts.count, "items": doubts.listed });
+        if doubts.unreadable > 0 {
+            in_doubt["unreadable"] = json!(doubts.unreadable);
+        }
         printer.json(&json!({
             "open": open.is_some(),
             "epoch": returns.first().map_or(0, |newest| newest.epoch),
             "returns": returns.iter().map(return_json).collect::<Vec<_>>(),
             "lost": lost,
-            "in_doubt": { "count": doubts.count, "items": doubts.listed },
+            "in_doubt": in_doubt,
         }))?;
     } else {
         print_returns(&returns, printer);
@@ -225,6 +231,7 @@ async fn doubts(engine: &Engine, returns: &[Return], limit: usize) -> Result<Dou
     let mut query = Query { state, ..Query::everywhere(limits::PAGE_ROWS_MAX) };
     loop {
         let page = engine.list(&query).await?;
+        found.unreadable += page.unreadable.len();
         let now = engine.store().ground().now;
         for effect in page.effects.iter().filter(|effect| is_by(effect, epoch, &now)) {
             found.count += 1;
@@ -391,6 +398,10 @@ fn print_lost(lost: &[LostView], printer: &Printer) {
 
 fn print_doubts(doubts: &Doubts, printer: &Printer) {
     printer.line("");
+    if doubts.unreadable > 0 {
+        let count = effects(doubts.unreadable);
+        printer.line(&format!("unsettled and cannot be read: {count}; see `semel verify`"));
+    }
     if doubts.count == 0 {
         return printer.line("no effect is in doubt by it");
     }

@@ -3,8 +3,8 @@
 use semel_core::release::Releases as Known;
 use semel_core::wire_release::{ReleaseView, ReleasesView, releases_view};
 use semel_engine::Engine;
-use serde_json::json;
 
+use super::effects;
 use super::open::Place;
 use crate::args::{self, Releases};
 use crate::exit::Failed;
@@ -22,11 +22,12 @@ pub(crate) async fn run(place: &Place, command: Releases, printer: &Printer) -> 
 async fn ls(place: &Place, printer: &Printer) -> Result<(), Failed> {
     let engine = place.engine_to_look().await?;
     let mut views = Vec::new();
-    for (workflow, known) in engine.releases(&place.namespace()?).await? {
-        views.push(view(place, &engine, &workflow, &known).await?);
+    let listed = engine.releases(&place.namespace()?).await?;
+    for (workflow, known) in &listed.found {
+        views.push(view(place, &engine, workflow, known).await?);
     }
     if printer.wants_json() {
-        return printer.json(&json!({ "items": views }));
+        return printer.json(&effects::listed(&views, None::<String>, &listed.unreadable));
     }
     let mut rows = Vec::new();
     for view in &views {
@@ -38,7 +39,8 @@ async fn ls(place: &Place, printer: &Printer) -> Result<(), Failed> {
     }
     let headings = ["WORKFLOW", "RELEASE", "STATE", "OFFERED", "OPEN RUNS", "FIRST", "LAST"];
     printer.table(&headings, &rows);
-    if views.is_empty() {
+    effects::tell_unreadable(&listed.unreadable, printer);
+    if views.is_empty() && listed.unreadable.is_empty() {
         printer.talk("no releases; a worker that starts makes one known");
     }
     Ok(())

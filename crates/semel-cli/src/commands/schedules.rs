@@ -7,6 +7,7 @@ use semel_core::time::{Moment, parse_duration_ms};
 use semel_core::wire_schedule::{ScheduleView, TickView, schedule_view};
 use serde_json::json;
 
+use super::effects::{listed, tell_unreadable};
 use super::open::Place;
 use super::runs::{json_of, read_input};
 use crate::args::{self, Schedules};
@@ -41,7 +42,7 @@ async fn ls(place: &Place, options: args::ScheduleLs, printer: &Printer) -> Resu
     let views = page.schedules.iter().map(|one| view(one, &now, 1));
     let views = views.collect::<Result<Vec<_>, Failed>>()?;
     if printer.wants_json() {
-        return printer.json(&json!({ "items": views, "next": page.next }));
+        return printer.json(&listed(&views, &page.next, &page.unreadable));
     }
     let rows: Vec<_> = views.iter().map(|view| row(view, printer)).collect();
     let headings = [
@@ -49,7 +50,8 @@ async fn ls(place: &Place, options: args::ScheduleLs, printer: &Printer) -> Resu
         "SKIPPED",
     ];
     printer.table(&headings, &rows);
-    if views.is_empty() {
+    tell_unreadable(&page.unreadable, printer);
+    if views.is_empty() && page.unreadable.is_empty() {
         printer.talk("no schedules; `semel schedules put` makes one");
     }
     if let Some(next) = page.next {

@@ -56,7 +56,8 @@ async fn read(engine: &Engine, mut query: Query, since: Wall) -> Result<(Radar, 
         let page = engine.list(&query).await?;
         // Rows are in the order of their commits, and clocks may differ by a little: only a whole
         // page of older ones is the end.
-        let is_over = page.effects.iter().all(|effect| effect.created < since);
+        let is_older = page.effects.iter().all(|effect| effect.created < since);
+        let is_over = is_older && page.unreadable.is_empty();
         for effect in page.effects.iter().filter(|effect| effect.created >= since) {
             if !radar.see(effect) {
                 return Ok((radar, true));

@@ -5,6 +5,7 @@ use semel_core::time::parse_duration_ms;
 use semel_core::wire::rfc3339;
 use serde_json::{Value, json};
 
+use super::effects::{listed, tell_unreadable};
 use super::open::Place;
 use crate::args::{TokenCreate, Tokens};
 use crate::exit::Failed;
@@ -49,12 +50,13 @@ async fn ls(place: &Place, printer: &Printer) -> Result<(), Failed> {
     let engine = place.engine_to_look().await?;
     let tokens = engine.tokens(&place.namespace()?).await?;
     if printer.wants_json() {
-        let items: Vec<_> = tokens.iter().map(document).collect();
-        return printer.json(&json!({ "items": items, "next": null }));
+        let items: Vec<_> = tokens.found.iter().map(document).collect();
+        return printer.json(&listed(&items, None::<String>, &tokens.unreadable));
     }
-    let rows: Vec<_> = tokens.iter().map(row).collect();
+    let rows: Vec<_> = tokens.found.iter().map(row).collect();
     printer.table(&["ID", "LABEL", "ROLE", "CREATED", "EXPIRES", "REVOKED"], &rows);
-    if rows.is_empty() {
+    tell_unreadable(&tokens.unreadable, printer);
+    if rows.is_empty() && tokens.unreadable.is_empty() {
         printer.talk("no tokens: whoever reaches the server on the loopback is admin");
     }
     Ok(())

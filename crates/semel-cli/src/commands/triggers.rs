@@ -12,6 +12,7 @@ use semel_core::wire_trigger::{DeliveryView, TriggerView, deliveries_view, trigg
 use semel_engine::Triggered;
 use serde_json::{Map, Value, json};
 
+use super::effects::{listed, tell_unreadable};
 use super::open::Place;
 use crate::args::{self, Triggers};
 use crate::exit::Failed;
@@ -35,11 +36,12 @@ async fn ls(place: &Place, options: args::TriggerLs, printer: &Printer) -> Resul
     let page = engine.triggers(&place.namespace()?, options.after, limit).await?;
     let views: Vec<_> = page.triggers.iter().map(view).collect();
     if printer.wants_json() {
-        return printer.json(&json!({ "items": views, "next": page.next }));
+        return printer.json(&listed(&views, &page.next, &page.unreadable));
     }
     let rows: Vec<_> = views.iter().map(row).collect();
     printer.table(&["NAME", "WORKFLOW", "SCHEME", "SECRET", "POSTED TO"], &rows);
-    if views.is_empty() {
+    tell_unreadable(&page.unreadable, printer);
+    if views.is_empty() && page.unreadable.is_empty() {
         printer.talk("no triggers; `semel triggers put FILE.toml` makes some");
     }
     if let Some(next) = page.next {

@@ -107,7 +107,11 @@ fn sec_33_keys_are_made_rotated_and_dropped_and_never_shown() {
     let listed = keys(&file, &["ls", "--json"]).expect(0).json();
     let ids: Vec<_> =
         listed["items"].as_array().expect("keys").iter().map(|key| &key["id"]).collect();
-    assert_eq!(ids, ["default-1", "key-1"]);
+    let ids: Vec<String> =
+        ids.into_iter().map(|id| id.as_str().expect("an id").to_owned()).collect();
+    let [own_id, shared_id] = &ids[..] else { panic!("two keys: {ids:?}") };
+    assert!(own_id.starts_with("default-") && shared_id.starts_with("key-"), "{ids:?}");
+    assert_eq!((own_id.len(), shared_id.len()), ("default-".len() + 12, "key-".len() + 12));
 
     world.semel(&["migrate"]).expect(0);
     let start = ["runs", "start", "order", "--key", "1", "--input", "\"canary-of-acme\""];
@@ -118,15 +122,15 @@ fn sec_33_keys_are_made_rotated_and_dropped_and_never_shown() {
         .collect::<Vec<u8>>();
     assert!(!String::from_utf8_lossy(&bytes).contains("canary"), "it lies there in clear");
     let refused = world.semel(&["runs", "ls"]).expect(1);
-    assert!(refused.stderr.contains("`default-1`"), "{refused:?}");
+    assert!(refused.stderr.contains(&format!("`{own_id}`")), "{refused:?}");
     assert!(refused.stderr.contains("encryption_key_missing"), "{refused:?}");
     keys(&file, &["new"]).expect(0);
     let shown = world.semel(&["runs", "show", "order/1", "--json", "--key-file", name]).expect(0);
     assert!(shown.stdout.contains("canary-of-acme"), "{shown:?}");
 
-    let shared = keys(&file, &["drop", "key-1", "--for-ever"]).expect(4);
+    let shared = keys(&file, &["drop", shared_id, "--for-ever"]).expect(4);
     assert!(shared.stderr.contains("for all namespaces"), "{shared:?}");
-    keys(&file, &["drop", "default-1", "--for-ever"]).expect(0);
+    keys(&file, &["drop", own_id, "--for-ever"]).expect(0);
     let gone = world.semel(&["runs", "show", "order/1", "--key-file", name]).expect(1);
     assert!(gone.stderr.contains("was dropped"), "{gone:?}");
     let verified = world.semel(&["verify", "--json", "--key-file", name]).expect(0).json();
@@ -134,4 +138,80 @@ fn sec_33_keys_are_made_rotated_and_dropped_and_never_shown() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("set");
     let open = world.semel(&["runs", "ls", "--key-file", name]).expect(2);
     assert!(open.stderr.contains("key_file_invalid"), "{open:?}");
+}
+
+#[test]
+fn sec_33_the_key_file_of_the_settings_is_made_by_the_command_that_makes_key_files() {
+    let world = World::new();
+    let file = world.dir.path().join("keys");
+    let made = run(semel().env("SEMEL_KEY_FILE", &file).args(["keys", "new"]).arg(&file));
+    made.expect(0);
+    assert!(file.exists());
+    // A second one is added to it, under an id of its own.
+    run(semel().env("SEMEL_KEY_FILE", &file).args(["keys", "new"]).arg(&file)).expect(0);
+    assert_eq!(fs::read_to_string(&file).expect("keys").lines().count(), 2);
+}
+
+#[test]
+fn sec_33_another_key_file_is_refused_at_open_and_writes_nothing() {
+    let world = World::new();
+    let files = ["right", "wrong"].map(|name| world.dir.path().join(name));
+    for file in &files {
+        run(semel().args(["keys", "new", "--id", "key-1"]).arg(file)).expect(0);
+    }
+    let [right, wrong] = files.each_ref().map(|file| file.to_str().expect("a path"));
+    let start = |key: &str, file: &str| {
+        let words = ["runs", "start", "order", "--key", key, "--input", "1", "--key-file", file];
+        world.semel(&words)
+    };
+    world.semel(&["migrate"]).expect(0);
+    start("1", right).expect(0);
+    let refused = start("2", wrong).expect(1);
+    assert!(refused.stderr.contains("encryption_key_mismatch"), "{refused:?}");
+    assert!(refused.stderr.contains("`key-1`"), "{refused:?}");
+    let listed = world.semel(&["runs", "ls", "--json", "--key-file", right]).expect(0).json();
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(1), "{listed}");
+    world.semel(&["runs", "ls", "--key-file", wrong]).expect(1);
+    // A backup carries the check value.
+    let backup = world.dir.path().join("all.semel");
+    let backup = backup.to_str().expect("a path");
+    world.semel(&["backup", backup, "--key-file", right]).expect(0);
+    let other = world.dir.path().join("other.db");
+    let other = format!("sqlite:{}", other.display());
+    let restore = ["--store", &other, "backup", "restore", backup, "--key-file", right];
+    run(semel().args(restore)).expect(0);
+    let refused = run(semel().args(["--store", &other, "runs", "ls", "--key-file", wrong]));
+    assert!(refused.stderr.contains("encryption_key_mismatch"), "{refused:?}");
+}
+
+#[test]
+fn sec_33_a_row_that_cannot_be_read_is_named_by_the_lists_of_the_command() {
+    let world = World::new();
+    world.semel(&["migrate"]).expect(0);
+    for key in ["1", "2"] {
+        world.semel(&["runs", "start", "order", "--key", key, "--input", "1"]).expect(0);
+        let put = ["schedules", "put", key, "--workflow", "order", "--cron", "0 3 * * *"];
+        world.semel(&put).expect(0);
+        world.semel(&["tokens", "create", "--role", "worker"]).expect(0);
+    }
+    let file = rusqlite::Connection::open(world.store()).expect("a file");
+    let first = semel_core::audit::card_name(1);
+    file.execute_batch(&format!(
+        "UPDATE runs SET sum = sum + 1 WHERE key = '1';
+         UPDATE cards SET sum = sum + 1 WHERE kind = 'schedule' AND name = '1';
+         UPDATE cards SET sum = sum + 1 WHERE name = '{first}';
+         UPDATE cards SET sum = sum + 1 WHERE kind = 'token' AND name = \
+             (SELECT min(name) FROM cards WHERE kind = 'token')",
+    ))
+    .expect("SQL");
+    drop(file);
+    for list in ["runs", "schedules", "tokens", "audit"] {
+        let listed = world.semel(&[list, "ls", "--json"]).expect(0).json();
+        let count = |member: &str| listed[member].as_array().map_or(0, Vec::len);
+        let whole = if list == "audit" { 3 } else { 1 };
+        assert_eq!((count("items"), count("unreadable")), (whole, 1), "{list}: {listed}");
+        assert_eq!(listed["unreadable"][0]["code"], "store_corrupt");
+        let shown = world.semel(&[list, "ls"]).expect(0);
+        assert!(shown.stderr.contains("cannot be read"), "{list}: {shown:?}");
+    }
 }

@@ -398,6 +398,7 @@ fn is_of_the_store(code: Code) -> bool {
             | Code::StoreMissing
             | Code::StoreForeign
             | Code::EncryptionKeyMissing
+            | Code::EncryptionKeyMismatch
     )
 }
 

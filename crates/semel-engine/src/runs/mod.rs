@@ -196,7 +196,7 @@ impl Engine {
                 && query.after.is_none_or(|after| run.number < after)
         };
         let runs = run.into_iter().filter(is_asked).take(query.limit).collect();
-        Ok(RunPage { runs, next: None })
+        Ok(RunPage { runs, ..RunPage::default() })
     }
 
     /// Waits for the end of a run that was just started.

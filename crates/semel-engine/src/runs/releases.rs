@@ -20,7 +20,7 @@ use super::drive::{Driver, Halt, Taken};
 use super::held::Held;
 use super::ink::Ink;
 use super::leave::{address, load_effect};
-use crate::cards::read_card;
+use crate::cards::{Listed, is_of_the_row, read_card};
 use crate::commit::Stopped;
 use crate::{Engine, Error, audit, lock};
 
@@ -93,6 +93,7 @@ impl Engine {
     /// Says what this process offers, and hears what is live. It is done by itself; whoever starts
     /// runs right after an offer calls it first, so that they start on what was offered.
     pub async fn announce(&self) -> Result<(), Error> {
+        let mut announced = Ok(());
         for (lane, offer) in self.inner.dispatch.offers() {
             let Some((namespace, workflow)) = lane.split_once('/') else { continue };
             if live(namespace) != namespace {
@@ -106,30 +107,45 @@ impl Engine {
             };
             let now = self.store().ground().now.wall;
             let rule = |known: &Releases| Ok(release::offer(known, &offered, now));
-            let releases = self.change_card((namespace, KIND, workflow), rule).await?;
-            self.learn(lane, releases);
+            match self.change_card((namespace, KIND, workflow), rule).await {
+                Ok(releases) => drop(self.learn(lane, releases)),
+                // What is wrong with one workflow's row is not a reason to keep back the others.
+                Err(error) if is_of_the_row(error.code()) => {
+                    self.tell_unannounced(namespace, workflow, &error);
+                }
+                Err(error) => announced = announced.and(Err(error)),
+            }
         }
-        Ok(())
+        announced
+    }
+
+    fn tell_unannounced(&self, namespace: &str, workflow: &str, error: &Error) {
+        if let Some(left_out) = self.may_tell("releases", namespace) {
+            tracing::error!(
+                namespace, workflow, %error, left_out,
+                "the releases of a workflow cannot be read: this process does not announce its own"
+            );
+        }
     }
 
     /// All releases of the workflows of a namespace.
-    pub async fn releases(&self, namespace: &Namespace) -> Result<Vec<(String, Releases)>, Error> {
+    pub async fn releases(
+        &self,
+        namespace: &Namespace,
+    ) -> Result<Listed<(String, Releases)>, Error> {
         let mut query = CardQuery {
             namespace: Some(live(namespace.as_str())),
             kind: KIND.to_owned(),
             after: None,
             limit: limits::PAGE_ROWS_MAX,
         };
-        let mut found = Vec::new();
+        let mut listed = Listed::new();
         loop {
             let page = self.store().cards(&query).await?;
-            let is_full = page.len() == query.limit;
-            query.after = page.last().map(|card| (card.namespace.clone(), card.name.clone()));
-            for card in page {
-                found.push((card.name.clone(), read_card(&card)?));
-            }
-            if !is_full {
-                return Ok(found);
+            listed.add(&page, |card| Ok((card.name.clone(), read_card(card)?)))?;
+            query.after = page.next;
+            if query.after.is_none() {
+                return Ok(listed);
             }
         }
     }
@@ -257,7 +273,11 @@ impl Engine {
             if live(namespace) != namespace {
                 continue;
             }
-            let known = self.releases_of(namespace, workflow).await?;
+            let known = match self.releases_of(namespace, workflow).await {
+                // Told by whoever announces.
+                Err(error) if is_of_the_row(error.code()) => continue,
+                known => known?,
+            };
             if known.live.as_deref() != Some(offer.release.as_str()) {
                 continue;
             }
@@ -269,7 +289,13 @@ impl Engine {
                 // Those that cannot move stay due: they must not hide the others.
                 let untold = due.into_iter().filter(|run| !is_told(run, &offer.release));
                 for run in untold.take(MOVES_MAX) {
-                    moved += usize::from(self.move_or_strand(&run, &offer).await?);
+                    match self.move_or_strand(&run, &offer).await {
+                        Ok(is_moved) => moved += usize::from(is_moved),
+                        Err(error) if is_of_the_row(error.code()) => {
+                            tracing::debug!(run = %run.id, %error, "it cannot be moved");
+                        }
+                        Err(error) => return Err(error),
+                    }
                 }
             }
         }

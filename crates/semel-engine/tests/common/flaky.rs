@@ -10,8 +10,8 @@ use semel_core::record::Effect;
 use semel_core::run::Run;
 use semel_engine::Loop;
 use semel_store::{
-    Batch, Card, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns,
-    Inked, Page, Query, RunPage, RunQuery, Runs, Store, StoreError,
+    Batch, Card, CardPage, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage,
+    DueRuns, Inked, Page, Query, RunPage, RunQuery, Runs, Store, StoreError,
 };
 use tokio::sync::watch;
 
@@ -241,7 +241,7 @@ impl Cards for Flaky {
         self.below.card(namespace, kind, name).await
     }
 
-    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+    async fn cards(&self, query: &CardQuery) -> Result<CardPage, StoreError> {
         self.below.cards(query).await
     }
 

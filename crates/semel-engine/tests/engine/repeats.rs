@@ -138,7 +138,7 @@ async fn what_is_counted_in_memory_is_bounded() {
     world.engine.write_repeats().await;
     idle().await;
     let query = CardQuery { namespace: None, kind: CARD.into(), after: None, limit: subjects };
-    let cards = world.store.cards(&query).await.expect("cards");
+    let cards = world.store.cards(&query).await.expect("cards").cards;
     assert_eq!(cards.len(), 2 * limits::REPEATS_SUBJECTS_MAX);
     assert_eq!(counted(world.store.as_ref(), &run_of("7")).await, [("start", 2)]);
 }

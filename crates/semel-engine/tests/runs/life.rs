@@ -15,8 +15,8 @@ use semel_core::record::Effect;
 use semel_core::run::{self, Run};
 use semel_store::memory::Memory;
 use semel_store::{
-    Batch, Card, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage, DueRuns,
-    Inked, Page, Query, RunPage, RunQuery, Runs, Store, StoreError, Write,
+    Batch, Card, CardPage, CardQuery, Cards, Clock, CommitError, Delivery, DueCursor, DuePage,
+    DueRuns, Inked, Page, Query, RunPage, RunQuery, Runs, Store, StoreError, Write,
 };
 use tokio::sync::watch;
 
@@ -351,7 +351,7 @@ impl Cards for Life {
         self.below.card(namespace, kind, name).await
     }
 
-    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+    async fn cards(&self, query: &CardQuery) -> Result<CardPage, StoreError> {
         self.see().await?;
         self.below.cards(query).await
     }

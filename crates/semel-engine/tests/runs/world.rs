@@ -188,7 +188,7 @@ impl World {
     async fn check_cards(&self) {
         for kind in ["entity", "gate"] {
             let query = CardQuery { namespace: None, kind: kind.into(), after: None, limit: 100 };
-            for card in self.disk.cards(&query).await.expect("the disk can be read") {
+            for card in self.disk.cards(&query).await.expect("the disk can be read").cards {
                 assert!(!card.record.contains(&run_id()), "{card:?}");
             }
         }

@@ -23,5 +23,5 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let (after, limit) = (call.after::<u64>()?, call.limit()?);
     let page = call.app.engine.audit_entries(&call.who.namespace, after, limit).await?;
     let next = page.next.map(|next| next.to_string());
-    Ok(Reply::ok(&Page { items: page.entries, next }))
+    Ok(Reply::ok(&Page::of(page.entries, next).and(page.unreadable)))
 }

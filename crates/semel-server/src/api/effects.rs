@@ -270,6 +270,7 @@ pub(super) async fn rows<V: Serialize>(
             false => engine.list(&query).await?,
         };
         page.effects.iter().for_each(|effect| rows.push(&view(effect)));
+        rows.set_aside(page.unreadable);
         query.after = page.next;
         searches += usize::from(page.effects.len() < query.limit);
         if page.next.is_none() || searches == SEARCHES_MAX || rows.more() == 0 {

@@ -47,10 +47,11 @@ async fn view(call: &Call, name: &str, known: &Releases) -> Result<ReleasesView,
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let mut items = Vec::new();
-    for (name, known) in call.app.engine.releases(&call.who.namespace).await? {
-        items.push(view(&call, &name, &known).await?);
+    let listed = call.app.engine.releases(&call.who.namespace).await?;
+    for (name, known) in &listed.found {
+        items.push(view(&call, name, known).await?);
     }
-    Ok(Reply::ok(&Page { items, next: None }))
+    Ok(Reply::ok(&Page::of(items, None).and(listed.unreadable)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {

@@ -158,13 +158,14 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     for key in call.keys()? {
         let key = key.map(|key| key.as_str().to_owned());
         page = call.app.engine.runs(&RunQuery { key, ..query.clone() }).await?;
-        if !page.runs.is_empty() {
+        if !page.runs.is_empty() || !page.unreadable.is_empty() {
             break;
         }
     }
     let now = call.app.engine.store().ground().now;
     let items = page.runs.iter().map(|run| run_view(run, &now)).collect();
-    Ok(Reply::ok(&Page { items, next: page.next.map(|next| next.to_string()) }))
+    let next = page.next.map(|next| next.to_string());
+    Ok(Reply::ok(&Page::<RunView>::of(items, next).and(page.unreadable)))
 }
 
 /// The run that an id names, in the caller's namespace or its draft twin.

@@ -76,7 +76,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let page = call.app.engine.schedules(&call.who.namespace, after, limit).await?;
     let items: Vec<ScheduleView> =
         page.schedules.iter().map(|one| view(&call.app, one)).collect::<Result<_, _>>()?;
-    Ok(Reply::ok(&Page { items, next: page.next }))
+    Ok(Reply::ok(&Page::of(items, page.next).and(page.unreadable)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {

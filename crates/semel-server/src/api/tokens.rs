@@ -52,8 +52,8 @@ async fn create(call: Call) -> Result<Reply, Problem> {
 
 async fn list(call: Call) -> Result<Reply, Problem> {
     let tokens = call.app.engine.tokens(&call.who.namespace).await?;
-    let items: Vec<_> = tokens.iter().map(token_view).collect();
-    Ok(Reply::ok(&Page { items, next: None }))
+    let items: Vec<_> = tokens.found.iter().map(token_view).collect();
+    Ok(Reply::ok(&Page::of(items, None).and(tokens.unreadable)))
 }
 
 async fn revoke(call: Call) -> Result<Reply, Problem> {

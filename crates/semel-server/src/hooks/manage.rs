@@ -63,7 +63,7 @@ async fn list(call: Call) -> Result<Reply, Problem> {
     let (after, limit) = (call.after::<String>()?, call.limit()?);
     let page = call.app.engine.triggers(&call.who.namespace, after, limit).await?;
     let items: Vec<TriggerView> = page.triggers.iter().map(view).collect();
-    Ok(Reply::ok(&Page { items, next: page.next }))
+    Ok(Reply::ok(&Page::of(items, page.next).and(page.unreadable)))
 }
 
 async fn show(call: Call) -> Result<Reply, Problem> {

@@ -12,9 +12,11 @@ use semel_core::run::Run;
 use semel_core::time::Steady;
 use semel_store::remote::protocol::{
     AddressShape, CardQueryShape, CardShape, DeliveryShape, DueSeen, Found, InkedShape, Malformed,
-    QueryShape, Read, RunQueryShape, RunSeen,
+    QueryShape, Read, RunQueryShape, RunSeen, UnreadableShape,
 };
-use semel_store::{CardQuery, DueRuns, Inked, Query, RunQuery, StoreError};
+use semel_store::{
+    CardPage, CardQuery, DueRuns, Inked, Page, Query, RunPage, RunQuery, StoreError, Unreadable,
+};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
@@ -62,7 +64,7 @@ pub(super) async fn answer(desk: &Desk, read: Read<'_>) -> Result<Reply, Problem
         Read::LoadGeneration { address, generation } => {
             desk.found(&desk.load(&address, Some(generation)).await?)
         }
-        Read::List(query) => desk.found(&desk.list(&query).await?),
+        Read::List(query) => desk.list(&query).await?,
         Read::Due { after, limit } => desk.found(&desk.due(after, limit).await?),
         Read::Sweepable { limit } => desk.found(&desk.sweepable(limit).await?),
         Read::Run { namespace, id } => desk.found(&desk.run(&namespace, &id).await?),
@@ -82,7 +84,7 @@ pub(super) async fn answer(desk: &Desk, read: Read<'_>) -> Result<Reply, Problem
             desk.found(&desk.due_runs(&lane, limit, wait_ms).await?)
         }
         Read::NextQueued { queue } => desk.found(&desk.next_queued(&queue).await?),
-        Read::ListRuns(query) => desk.found(&desk.list_runs(&query).await?),
+        Read::ListRuns(query) => desk.list_runs(&query).await?,
         Read::SweepableRuns { limit } => desk.found(&desk.sweepable_runs(limit).await?),
         Read::Card { namespace, kind, name } => desk.card((&namespace, &kind, &name)).await?,
         Read::Cards(query) => desk.cards(query).await?,
@@ -109,7 +111,13 @@ fn cut(entries: &[Inked]) -> (Vec<InkedShape<'_>>, bool) {
 
 impl Desk {
     fn found<T: Serialize>(&self, found: &T) -> Reply {
-        Reply::ok(&Found { ground: self.ground(), found })
+        self.found_page(found, Vec::new())
+    }
+
+    /// A list, with the rows of it that cannot be read.
+    fn found_page<T: Serialize>(&self, found: &T, unreadable: Vec<Unreadable>) -> Reply {
+        let unreadable = unreadable.into_iter().map(UnreadableShape::from).collect();
+        Reply::ok(&Found { ground: self.ground(), found, unreadable })
     }
 
     async fn load(
@@ -127,15 +135,18 @@ impl Desk {
         })
     }
 
-    async fn list(&self, query: &QueryShape<'_>) -> Answer<(Vec<Effect>, Option<i64>)> {
+    async fn list(&self, query: &QueryShape<'_>) -> Answer<Reply> {
         let query = query.read()?;
         let namespace = query.namespace.unwrap_or_else(|| self.reach.namespace().clone());
-        if !self.reach.sees(namespace.as_str()) {
-            return Ok((Vec::new(), None));
-        }
-        let limit = bounded(query.limit);
-        let page = self.store().list(&Query { namespace: Some(namespace), limit, ..query }).await?;
-        Ok((page.effects, page.next))
+        let page = match self.reach.sees(namespace.as_str()) {
+            true => {
+                let limit = bounded(query.limit);
+                let query = Query { namespace: Some(namespace), limit, ..query };
+                self.store().list(&query).await?
+            }
+            false => Page::default(),
+        };
+        Ok(self.found_page(&(page.effects, page.next), page.unreadable))
     }
 
     /// Looks through everybody's, so long as it is worth an answer.
@@ -254,17 +265,20 @@ impl Desk {
         Ok(self.store().next_queued(queue).await?.map(RunSeen::from))
     }
 
-    async fn list_runs(&self, query: &RunQueryShape<'_>) -> Answer<(Vec<RunSeen>, Option<i64>)> {
+    async fn list_runs(&self, query: &RunQueryShape<'_>) -> Answer<Reply> {
         let query = query.read()?;
         let own = || self.reach.namespace().as_str().to_owned();
         let namespace = query.namespace.unwrap_or_else(own);
-        if !self.reach.sees(&namespace) {
-            return Ok((Vec::new(), None));
-        }
-        let limit = bounded(query.limit);
-        let query = RunQuery { namespace: Some(namespace), limit, ..query };
-        let page = self.store().list_runs(&query).await?;
-        Ok((page.runs.into_iter().map(RunSeen::from).collect(), page.next))
+        let page = match self.reach.sees(&namespace) {
+            true => {
+                let limit = bounded(query.limit);
+                let query = RunQuery { namespace: Some(namespace), limit, ..query };
+                self.store().list_runs(&query).await?
+            }
+            false => RunPage::default(),
+        };
+        let runs: Vec<RunSeen> = page.runs.into_iter().map(RunSeen::from).collect();
+        Ok(self.found_page(&(runs, page.next), page.unreadable))
     }
 
     async fn sweepable_runs(&self, limit: usize) -> Answer<Vec<RunSeen>> {
@@ -327,15 +341,16 @@ impl Desk {
         let query = CardQuery::from(query);
         let own: &Namespace = self.reach.namespace();
         let namespace = query.namespace.unwrap_or_else(|| own.as_str().to_owned());
-        let found = match self.reach.sees(&namespace) && self.reach.sees_kind(&query.kind) {
+        let page = match self.reach.sees(&namespace) && self.reach.sees_kind(&query.kind) {
             true => {
                 let limit = bounded(query.limit);
                 let query = CardQuery { namespace: Some(namespace), limit, ..query };
                 self.store().cards(&query).await?
             }
-            false => Vec::new(),
+            false => CardPage::default(),
         };
-        Ok(self.found(&found.iter().map(CardShape::from).collect::<Vec<_>>()))
+        let cards: Vec<_> = page.cards.iter().map(CardShape::from).collect();
+        Ok(self.found_page(&cards, page.unreadable))
     }
 
     /// Schedules fire and old cards are removed by the server itself; a worker is not asked to.

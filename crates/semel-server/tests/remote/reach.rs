@@ -16,8 +16,8 @@ use semel_store::conformance::{
 };
 use semel_store::remote::Remote;
 use semel_store::{
-    Batch, Card, CardQuery, Cards, CommitError, Query, RunQuery, RunRow, Runs, Store, StoreError,
-    Write,
+    Batch, Card, CardPage, CardQuery, Cards, CommitError, Query, RunQuery, RunRow, Runs, Store,
+    StoreError, Write,
 };
 use tempfile::TempDir;
 
@@ -217,9 +217,9 @@ async fn sec_9_the_servers_own_cards_are_not_there_for_anybody() {
         after: None,
         limit: 9,
     };
-    let stored = world.served.store.cards(&query("token")).await.expect("cards");
+    let stored = world.served.store.cards(&query("token")).await.expect("cards").cards;
     assert_eq!(stored.len(), 2, "the tokens of this test");
-    assert_eq!(admin.cards(&query("token")).await, Ok(vec![]));
+    assert_eq!(admin.cards(&query("token")).await, Ok(CardPage::default()));
     assert_eq!(admin.card("default", "token", &stored[0].name).await, Ok(None));
     assert_eq!(admin.due_cards("token", 9).await, Ok(vec![]));
     for kind in ["token", "trigger", "anything"] {
@@ -228,7 +228,7 @@ async fn sec_9_the_servers_own_cards_are_not_there_for_anybody() {
     }
     let dropped = commit(&admin, vec![drop_card(&stored[0])]).await;
     assert_eq!(code(dropped), Code::Forbidden);
-    assert_eq!(world.served.store.cards(&query("token")).await.map(|cards| cards.len()), Ok(2));
+    assert_eq!(world.served.store.cards(&query("token")).await.map(|page| page.cards.len()), Ok(2));
 }
 
 /// An effect that is held for a person, judged by whoever writes it.
@@ -365,7 +365,7 @@ async fn sec_51_nobody_writes_an_entry_that_would_end_the_audit_chain() {
         let answer = commit(&operator, vec![stray]).await;
         assert!(matches!(answer, Err(CommitError::Stale(_))), "{name} {answer:?}");
     }
-    assert_eq!(world.served.store.cards(&entries).await, Ok(vec![]));
+    assert_eq!(world.served.store.cards(&entries).await, Ok(CardPage::default()));
     let deed = Deed {
         actor: "olga".into(),
         verb: Verb::CancelRun,

@@ -9,12 +9,12 @@ use super::making_cards::{card, drop_card, named, next};
 use super::making_runs::{
     HOUR_MS, appends, change, new_run, refused, running, start, stored, taken, write, write_all,
 };
-use crate::{Batch, Card, CardQuery, CommitError, Store, Write};
+use crate::{Batch, Card, CardPage, CardQuery, CommitError, Store, Write};
 
 /// Nothing there is no failure.
 pub async fn a_store_without_cards_answers_everything(store: Subject) {
     assert_eq!(store.card("default", "gate", "mail").await, Ok(None));
-    assert_eq!(store.cards(&all("gate", 10)).await, Ok(vec![]));
+    assert_eq!(store.cards(&all("gate", 10)).await, Ok(CardPage::default()));
     assert_eq!(store.due_cards("gate", 10).await, Ok(vec![]));
 }
 
@@ -57,7 +57,7 @@ pub async fn cards_are_never_mixed_up(store: Subject) {
     let first = Card { namespace: "a".into(), ..card("b", "c") };
     write(&*store, drop_card(&first)).await;
     assert_eq!(found(&*store, &first).await, None);
-    assert_eq!(store.cards(&all("b", 10)).await.expect("cards").len(), 1);
+    assert_eq!(store.cards(&all("b", 10)).await.expect("cards").cards.len(), 1);
 }
 
 /// A card is changed on the version before, and on no other.
@@ -201,10 +201,10 @@ pub async fn cards_are_listed_in_order_in_pages(store: Subject) {
         let after_place = Some((after.0.to_owned(), after.1.to_owned()));
         let namespace = namespace.map(str::to_owned);
         let query = CardQuery { namespace, after: after_place, ..all("gate", 100) };
-        let found = store.cards(&query).await.expect("cards");
+        let found = store.cards(&query).await.expect("cards").cards;
         assert_eq!(found.len(), count, "after {after:?}: {found:?}");
     }
-    assert_eq!(store.cards(&all("gate", 0)).await, Ok(vec![]));
+    assert_eq!(store.cards(&all("gate", 0)).await, Ok(CardPage::default()));
 }
 
 /// What is due longest comes first, of one kind, and what is not due does not come.
@@ -272,12 +272,12 @@ async fn pages(store: &dyn Store, mut query: CardQuery) -> Vec<(String, String)>
     let mut names = Vec::new();
     loop {
         let page = store.cards(&query).await.expect("a page");
-        assert!(page.len() <= query.limit);
-        let places = page.into_iter().map(|card| (card.namespace, card.name));
-        let places: Vec<_> = places.collect();
-        names.extend(places.iter().cloned());
-        query.after = places.last().cloned();
-        if places.is_empty() {
+        assert!(page.cards.len() <= query.limit && page.unreadable.is_empty());
+        let is_full = page.cards.len() == query.limit;
+        names.extend(page.cards.into_iter().map(|card| (card.namespace, card.name)));
+        assert_eq!(page.next, names.last().cloned().filter(|_| is_full), "it goes on behind it");
+        query.after = page.next;
+        if query.after.is_none() {
             return names;
         }
     }

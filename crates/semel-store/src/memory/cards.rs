@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 
 use super::Memory;
-use crate::{Card, CardQuery, Cards, Store, StoreError};
+use crate::{Card, CardPage, CardQuery, Cards, Store, StoreError};
 
 #[async_trait]
 impl Cards for Memory {
@@ -17,10 +17,12 @@ impl Cards for Memory {
         Ok(self.rows().cards.get(&key).cloned())
     }
 
-    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+    async fn cards(&self, query: &CardQuery) -> Result<CardPage, StoreError> {
         let rows = self.rows();
         let found = rows.cards.rows().values().filter(|card| matches(query, card));
-        Ok(found.take(query.limit).cloned().collect())
+        let place = |card: &Card| (card.namespace.clone(), card.name.clone());
+        let found = found.take(query.limit).map(|card| (place(card), Ok(card.clone())));
+        CardPage::of(found, query.limit)
     }
 
     async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {

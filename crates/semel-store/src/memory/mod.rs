@@ -93,7 +93,7 @@ impl Store for Memory {
         found.truncate(query.limit);
         let next = found.last().filter(|_| more).map(|(row, _)| *row);
         let effects: Result<_, _> = found.iter().map(|(_, row)| read(row)).collect();
-        Ok(Page { effects: effects?, next })
+        Ok(Page { effects: effects?, next, unreadable: Vec::new() })
     }
 
     async fn due(&self, after: Option<DueCursor>, limit: usize) -> Result<DuePage, StoreError> {

@@ -86,7 +86,7 @@ impl Runs for Memory {
         let page: Vec<_> = found.by_ref().take(query.limit).collect();
         let next = page.last().filter(|_| found.next().is_some()).map(|row| row.number);
         let runs = page.into_iter().map(read).collect::<Result<_, _>>()?;
-        Ok(RunPage { runs, next })
+        Ok(RunPage { runs, next, unreadable: Vec::new() })
     }
 
     async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {

@@ -11,7 +11,7 @@ use super::wire::Param;
 use super::{Postgres, Shared};
 use crate::cards::{CardKey, Stretch};
 use crate::readable::readable;
-use crate::{Card, CardAudit, CardQuery, Cards, Store, StoreError};
+use crate::{Card, CardAudit, CardPage, CardQuery, Cards, Store, StoreError};
 
 const CARD: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM semel.cards \
      WHERE namespace = $1 AND kind = $2 AND name = $3";
@@ -48,19 +48,22 @@ impl Cards for Postgres {
         found.first().map(|row| card(self.shared(), row)).transpose()
     }
 
-    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+    async fn cards(&self, query: &CardQuery) -> Result<CardPage, StoreError> {
         let limit = sql_limit(query.limit);
         let (text, place) = match query.stretch() {
             Stretch::Everything => (ALL, Vec::new()),
             Stretch::EverythingAfter(namespace, name) => (ALL_AFTER, vec![namespace, name]),
             Stretch::Namespace(namespace) => (OF_NAMESPACE, vec![namespace]),
             Stretch::NamespaceAfter(namespace, name) => (OF_NAMESPACE_AFTER, vec![namespace, name]),
-            Stretch::Nothing => return Ok(Vec::new()),
+            Stretch::Nothing => return Ok(CardPage::default()),
         };
         let mut params: Vec<Param<'_>> = vec![(&query.kind, Type::TEXT), (&limit, Type::INT8)];
         params.extend(place.iter().map(|part| -> Param<'_> { (part, Type::TEXT) }));
         let found = read(&self.door, text, &params).await?;
-        found.iter().map(|row| card(self.shared(), row)).collect()
+        let places = found.iter().map(|row| Ok((get(row, 0)?, get(row, 2)?)));
+        let places: Vec<_> = places.collect::<Result<_, StoreError>>()?;
+        let cards = found.iter().map(|row| card(self.shared(), row));
+        CardPage::of(places.into_iter().zip(cards), query.limit)
     }
 
     async fn due_cards(&self, kind: &str, limit: usize) -> Result<Vec<Card>, StoreError> {

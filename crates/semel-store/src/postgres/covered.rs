@@ -1,9 +1,8 @@
-//! Encrypted texts on Postgres: whose keys they need, on the way in and when a store is opened.
+//! Encrypted texts on Postgres: whose keys they need, on the way in.
 
 use async_trait::async_trait;
 use tokio_postgres::types::Type;
 
-use super::connect::Door;
 use super::load::get;
 use super::rows::{read, sql_limit};
 use super::run_rows::{JOURNAL, inked};
@@ -11,21 +10,6 @@ use super::wire::Param;
 use super::{Postgres, Shared};
 use crate::upkeep::RawJournal;
 use crate::{Batch, Inked, StoreError};
-
-/// The beginning of a text of each table that may be encrypted. The newest, where that is known:
-/// older ones may be of a time before the keys.
-const NEWEST_TEXTS: &str = "\
-     (SELECT left(record, 200) FROM semel.effects ORDER BY row DESC LIMIT 1) \
-     UNION ALL (SELECT left(record, 200) FROM semel.runs ORDER BY number DESC LIMIT 1) \
-     UNION ALL (SELECT left(entry, 200) FROM semel.journal ORDER BY run DESC, seq DESC LIMIT 1) \
-     UNION ALL (SELECT left(record, 200) FROM semel.cards LIMIT 1)";
-
-/// Refuses a store whose keys are not here.
-pub(super) async fn check(door: &Door) -> Result<(), StoreError> {
-    let newest = read(door, NEWEST_TEXTS, &[]).await?;
-    let newest: Result<Vec<String>, _> = newest.iter().map(|row| get(row, 0)).collect();
-    door.shared.veil.check(&newest?)
-}
 
 /// Whose runs they are.
 const NAMESPACES: &str =

@@ -15,6 +15,7 @@ mod flush_cards;
 mod group;
 mod held;
 mod hints;
+mod keys;
 mod load;
 mod memory;
 mod meta;
@@ -240,6 +241,7 @@ impl Postgres {
         let door = Door::build(&address, Arc::new(shared(&address, clock, veil)?))?;
         if address.migrates && access == Access::ReadWrite {
             let session = door.knock().await?;
+            keys::check_older(&session).await?;
             migrate::migrate(&session).await?;
         }
         let found = migrate::found(&door.knock().await?).await?;
@@ -252,7 +254,7 @@ impl Postgres {
         let session = door.knock().await?;
         meta::greet(&session).await?;
         drop(session);
-        covered::check(&door).await?;
+        keys::check(&door, access).await?;
         let hints = hints::Hints::start(&address, door.clone());
         let writes = access == Access::ReadWrite;
         let writer = writes.then(|| Writer::start(&door, &hints.bell(), &address));

@@ -15,7 +15,7 @@ use super::load::{get, unsigned};
 use super::wire::{Line, Param};
 use super::{Shared, store_error};
 use crate::readable::readable;
-use crate::{DueCursor, DuePage, Page, Query, StoreError, read_record};
+use crate::{DueCursor, DuePage, Page, Query, StoreError, Unreadable, read_record};
 
 const NEWEST: &str = "SELECT row, generation, version, record, sum, namespace FROM semel.effects \
      WHERE namespace = $1 AND action = $2 AND key = $3 ORDER BY generation DESC LIMIT 1";
@@ -99,12 +99,17 @@ pub(super) async fn list(door: &Door, query: &Query) -> Result<Page, StoreError>
         (&most, Type::INT8),
     ];
     let found = read(door, list_text(door, query).await?, &params).await?;
-    let mut page = Page { effects: Vec::new(), next: None };
+    let mut page = Page::default();
     // A row without a place only says how far the search went.
     let placed = found.iter().filter(|row| matches!(get::<Option<i64>>(*row, 0), Ok(Some(_))));
     let placed: Vec<&SqlRow> = placed.collect();
     for row in placed.iter().take(query.limit) {
-        page.effects.push(effect(&door.shared, *row)?);
+        let (action, key): (&str, &str) = (get(*row, 7)?, get(*row, 8)?);
+        let read = effect(&door.shared, *row);
+        match Unreadable::set_aside(read, get(*row, 5)?, || format!("{action}/{key}"))? {
+            Ok(effect) => page.effects.push(effect),
+            Err(unreadable) => page.unreadable.push(unreadable),
+        }
     }
     page.next = match placed.len() > query.limit {
         true => {
@@ -165,7 +170,7 @@ static TEXTS: LazyLock<Texts> = LazyLock::new(|| Texts {
     attention: walk("state = $4 AND state NOT IN ('pending', 'done', 'expired')"),
 });
 
-/// The last column says where the search goes on, should it have been cut.
+/// The seventh column says where the search goes on, should it have been cut.
 fn walk(which: &str) -> String {
     format!(
         "WITH seen AS MATERIALIZED (SELECT row, namespace, action, key, state, alarmed, held \
@@ -176,7 +181,7 @@ fn walk(which: &str) -> String {
          AND (alarmed OR NOT $7) AND (held OR NOT $8) \
          AND (state IN ('pending', 'in_doubt') OR NOT $9) ORDER BY row DESC LIMIT $6) \
          SELECT e.row, e.generation, e.version, e.record, e.sum, e.namespace, \
-         CASE WHEN cut.count = $10 THEN cut.floor END \
+         CASE WHEN cut.count = $10 THEN cut.floor END, e.action, e.key \
          FROM (SELECT count(*) AS count, min(row) AS floor FROM seen) AS cut \
          LEFT JOIN found ON true LEFT JOIN semel.effects AS e ON e.row = found.row \
          ORDER BY e.row DESC NULLS LAST"
@@ -185,7 +190,7 @@ fn walk(which: &str) -> String {
 
 const NAMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE namespace = $1 AND action = $2 AND key = $3) \
-     SELECT row, generation, version, record, sum, namespace, NULL::bigint FROM few \
+     SELECT row, generation, version, record, sum, namespace, NULL::bigint, action, key FROM few \
      WHERE ($4::text IS NULL OR state = $4) AND row < $5 AND (alarmed OR NOT $7) \
      AND (held OR NOT $8) \
      ORDER BY row DESC LIMIT $6";
@@ -194,7 +199,7 @@ const NAMED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
 const UNSETTLED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE state = 'in_doubt' AND state NOT IN ('pending', 'done', 'expired') \
      UNION ALL SELECT * FROM semel.effects WHERE due_at IS NOT NULL AND state = 'pending') \
-     SELECT row, generation, version, record, sum, namespace, NULL::bigint FROM few \
+     SELECT row, generation, version, record, sum, namespace, NULL::bigint, action, key FROM few \
      WHERE ($1::text IS NULL OR namespace = $1) AND ($2::text IS NULL OR action = $2) \
      AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) AND row < $5 \
      AND (alarmed OR NOT $7) AND (held OR NOT $8) \
@@ -202,7 +207,7 @@ const UNSETTLED: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
 
 const PENDING: &str = "WITH few AS MATERIALIZED (SELECT * FROM semel.effects \
      WHERE due_at IS NOT NULL AND state = 'pending') \
-     SELECT row, generation, version, record, sum, namespace, NULL::bigint FROM few \
+     SELECT row, generation, version, record, sum, namespace, NULL::bigint, action, key FROM few \
      WHERE state = $4 AND ($1::text IS NULL OR namespace = $1) \
      AND ($2::text IS NULL OR action = $2) AND ($3::text IS NULL OR key = $3) AND row < $5 \
      AND (alarmed OR NOT $7) AND (held OR NOT $8) \

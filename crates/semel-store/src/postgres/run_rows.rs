@@ -20,7 +20,9 @@ use crate::readable::readable;
 use crate::runs::read_run;
 use crate::upkeep::RawJournal;
 use crate::veil::Place;
-use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, Store, StoreError, Write};
+use crate::{
+    Delivery, DueRuns, Inked, RunPage, RunQuery, Runs, Store, StoreError, Unreadable, Write,
+};
 
 pub(super) fn run(shared: &Shared, row: &SqlRow) -> Result<Run, StoreError> {
     let (record, namespace): (&str, &str) = (get(row, 3)?, get(row, 5)?);
@@ -80,7 +82,7 @@ static LISTS: LazyLock<(String, String)> = LazyLock::new(|| {
     (walk(open), walk("true"))
 });
 
-/// The last column says where the search goes on, should it have been cut.
+/// The seventh column says where the search goes on, should it have been cut.
 fn walk(which: &str) -> String {
     format!(
         "WITH seen AS MATERIALIZED (SELECT number, namespace, workflow, key, state \
@@ -90,7 +92,7 @@ fn walk(which: &str) -> String {
          AND ($3::text IS NULL OR key = $3) AND ($4::text IS NULL OR state = $4) \
          ORDER BY number DESC LIMIT $6) \
          SELECT r.number, r.version, r.fence, r.record, r.sum, r.namespace, \
-         CASE WHEN cut.count = $7 THEN cut.floor END \
+         CASE WHEN cut.count = $7 THEN cut.floor END, r.id \
          FROM (SELECT count(*) AS count, min(number) AS floor FROM seen) AS cut \
          LEFT JOIN found ON true LEFT JOIN semel.runs AS r ON r.number = found.number \
          ORDER BY r.number DESC NULLS LAST"
@@ -185,13 +187,22 @@ impl Runs for Postgres {
         // A row without a number only says how far the search went.
         let named = found.iter().filter(|row| matches!(get::<Option<i64>>(*row, 0), Ok(Some(_))));
         let named: Vec<&SqlRow> = named.collect();
-        let shown = named.iter().take(query.limit).map(|row| run(self.shared(), row));
-        let runs: Vec<Run> = shown.collect::<Result<_, _>>()?;
-        let next = match named.len() > query.limit {
-            true => runs.last().map(|run| run.number),
+        let mut page = RunPage::default();
+        for row in named.iter().take(query.limit) {
+            let id: &str = get(*row, 7)?;
+            match Unreadable::set_aside(run(self.shared(), row), get(*row, 5)?, || id.to_owned())? {
+                Ok(run) => page.runs.push(run),
+                Err(unreadable) => page.unreadable.push(unreadable),
+            }
+        }
+        page.next = match named.len() > query.limit {
+            true => {
+                let last = query.limit.checked_sub(1).and_then(|last| named.get(last));
+                last.map(|row| get(*row, 0)).transpose()?
+            }
             false => found.first().map(|row| get::<Option<i64>>(row, 6)).transpose()?.flatten(),
         };
-        Ok(RunPage { runs, next })
+        Ok(page)
     }
 
     async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {

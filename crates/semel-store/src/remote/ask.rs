@@ -10,7 +10,7 @@ use super::address::ServerAddress;
 use super::client::{Client, Lost, Said};
 use super::ground::ServerGround;
 use super::protocol::{ErrorShape, Found, Read};
-use crate::{Clock, StoreError};
+use crate::{Clock, StoreError, Unreadable};
 
 /// How long an answer may take.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
@@ -47,11 +47,19 @@ impl Asking {
 
     /// Asks for something that changes nothing.
     pub(super) async fn read<T: DeserializeOwned>(&self, read: &Read<'_>) -> Result<T, StoreError> {
+        Ok(self.read_page(read).await?.0)
+    }
+
+    /// The same of a list, with the rows of it that cannot be read.
+    pub(super) async fn read_page<T: DeserializeOwned>(
+        &self,
+        read: &Read<'_>,
+    ) -> Result<(T, Vec<Unreadable>), StoreError> {
         let body = serde_json::to_string(read).expect("a question is plain data");
         let asked_ms = self.ground.local_ms();
         let answer: Found<T> = self.fetch("/v1/worker/read", Some(body)).await?;
         self.ground.learn(&answer.ground, asked_ms);
-        Ok(answer.found)
+        Ok((answer.found, answer.unreadable.into_iter().map(Unreadable::from).collect()))
     }
 
     pub(super) async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, StoreError> {

@@ -31,7 +31,8 @@ use self::group::Groups;
 use self::hints::Hints;
 use self::protocol::{DueSeen, Hello, PROTOCOL, Read};
 use crate::{
-    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError, Veil,
+    Access, Batch, Clock, CommitError, DueCursor, DuePage, Page, Query, Store, StoreError,
+    Unreadable, Veil,
 };
 
 /// How often a server is asked for its time while it answers too slowly to tell it.
@@ -81,6 +82,13 @@ impl Remote {
 
     async fn read<T: serde::de::DeserializeOwned>(&self, read: Read<'_>) -> Result<T, StoreError> {
         self.asking.read(&read).await
+    }
+
+    async fn read_page<T: serde::de::DeserializeOwned>(
+        &self,
+        read: Read<'_>,
+    ) -> Result<(T, Vec<Unreadable>), StoreError> {
+        self.asking.read_page(&read).await
     }
 }
 
@@ -145,8 +153,8 @@ impl Store for Remote {
     }
 
     async fn list(&self, query: &Query) -> Result<Page, StoreError> {
-        let (effects, next) = self.read(Read::List(query.into())).await?;
-        Ok(Page { effects, next })
+        let ((effects, next), unreadable) = self.read_page(Read::List(query.into())).await?;
+        Ok(Page { effects, next, unreadable })
     }
 
     /// The server looks through everybody's and shows those that are ours, some pages at a time.

@@ -74,9 +74,10 @@ impl Runs for Remote {
     }
 
     async fn list_runs(&self, query: &RunQuery) -> Result<RunPage, StoreError> {
-        let (runs, next): (Vec<RunSeen>, Option<i64>) =
-            self.read(Read::ListRuns(query.into())).await?;
-        Ok(RunPage { runs: runs.into_iter().map(Run::from).collect(), next })
+        let ((runs, next), unreadable): ((Vec<RunSeen>, Option<i64>), _) =
+            self.read_page(Read::ListRuns(query.into())).await?;
+        let runs = runs.into_iter().map(Run::from).collect();
+        Ok(RunPage { runs, next, unreadable })
     }
 
     async fn sweepable_runs(&self, limit: usize) -> Result<Vec<Run>, StoreError> {

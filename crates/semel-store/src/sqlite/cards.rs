@@ -11,7 +11,7 @@ use super::run_rows::sql_limit;
 use crate::cards::{CardKey, Stretch};
 use crate::readable::readable;
 use crate::veil::Veil;
-use crate::{Card, CardAudit, CardQuery, Cards, StoreError};
+use crate::{Card, CardAudit, CardPage, CardQuery, Cards, StoreError};
 
 /// The format that brought cards, the queues of runs and the mark of held effects.
 pub(super) const CARDS_FORMAT: i64 = 4;
@@ -29,7 +29,7 @@ impl Cards for Sqlite {
         self.read_since(CARDS_FORMAT, move |connection| card(connection, &veil, &key)).await
     }
 
-    async fn cards(&self, query: &CardQuery) -> Result<Vec<Card>, StoreError> {
+    async fn cards(&self, query: &CardQuery) -> Result<CardPage, StoreError> {
         let (query, veil) = (query.clone(), self.shared.veil.clone());
         self.list_since(CARDS_FORMAT, move |connection| list(connection, &veil, &query)).await
     }
@@ -96,7 +96,9 @@ fn card(
     veil: &Veil,
     (namespace, kind, name): &CardKey,
 ) -> Result<Option<Card>, ReadError> {
-    Ok(found((connection, veil), CARD, &[namespace, kind, name])?.pop())
+    let mut statement = connection.prepare_cached(CARD)?;
+    let mut rows = statement.query([namespace, kind, name])?;
+    rows.next()?.map(|row| read(row, veil)).transpose()
 }
 
 const ALL: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
@@ -112,20 +114,25 @@ const OF_NAMESPACE: &str = "SELECT namespace, kind, name, version, due_at, recor
 const OF_NAMESPACE_AFTER: &str = "SELECT namespace, kind, name, version, due_at, record, sum \
      FROM cards WHERE kind = ?1 AND namespace = ?3 AND name > ?4 ORDER BY name LIMIT ?2";
 
-fn list(connection: &Connection, veil: &Veil, query: &CardQuery) -> Result<Vec<Card>, ReadError> {
-    let from = (connection, veil);
-    let (kind, limit) = (&query.kind, &sql_limit(query.limit));
-    match query.stretch() {
-        Stretch::Everything => found(from, ALL, &[kind, limit]),
-        Stretch::EverythingAfter(namespace, name) => {
-            found(from, ALL_AFTER, &[kind, limit, &namespace, &name])
-        }
-        Stretch::Namespace(namespace) => found(from, OF_NAMESPACE, &[kind, limit, &namespace]),
-        Stretch::NamespaceAfter(namespace, name) => {
-            found(from, OF_NAMESPACE_AFTER, &[kind, limit, &namespace, &name])
-        }
-        Stretch::Nothing => Ok(Vec::new()),
+fn list(connection: &Connection, veil: &Veil, query: &CardQuery) -> Result<CardPage, ReadError> {
+    let (text, place) = match query.stretch() {
+        Stretch::Everything => (ALL, vec![]),
+        Stretch::EverythingAfter(namespace, name) => (ALL_AFTER, vec![namespace, name]),
+        Stretch::Namespace(namespace) => (OF_NAMESPACE, vec![namespace]),
+        Stretch::NamespaceAfter(namespace, name) => (OF_NAMESPACE_AFTER, vec![namespace, name]),
+        Stretch::Nothing => return Ok(CardPage::default()),
+    };
+    let limit = sql_limit(query.limit);
+    let mut asked: Vec<&dyn ToSql> = vec![&query.kind, &limit];
+    asked.extend(place.iter().map(|part| -> &dyn ToSql { part }));
+    let mut statement = connection.prepare_cached(text)?;
+    let mut rows = statement.query(&*asked)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let place = (row.get("namespace")?, row.get("name")?);
+        found.push((place, read(row, veil).map_err(StoreError::from)));
     }
+    Ok(CardPage::of(found, query.limit)?)
 }
 
 const DUE: &str = "SELECT namespace, kind, name, version, due_at, record, sum FROM cards \
@@ -148,20 +155,6 @@ fn due(
     {
         let namespace: String = row.get("namespace").unwrap_or_default();
         cards.extend(readable("card", &namespace, read(row, veil).map_err(StoreError::from))?);
-    }
-    Ok(cards)
-}
-
-fn found(
-    (connection, veil): (&Connection, &Veil),
-    text: &str,
-    asked: &[&dyn ToSql],
-) -> Result<Vec<Card>, ReadError> {
-    let mut statement = connection.prepare_cached(text)?;
-    let mut rows = statement.query(asked)?;
-    let mut cards = Vec::new();
-    while let Some(row) = rows.next()? {
-        cards.push(read(row, veil)?);
     }
     Ok(cards)
 }

@@ -14,6 +14,7 @@ mod call;
 mod cards;
 mod checkpoint;
 mod guard;
+mod keys;
 mod lock;
 mod lost;
 mod mark;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 use semel_core::effect::{Quarantine, Rows};
 use semel_core::time::Wall;
 
@@ -18,7 +18,7 @@ use super::standing::{self, Standing};
 use super::turnstile::Turnstile;
 use super::watch::Watcher;
 use super::writer::Writer;
-use super::{Shared, Sqlite, io_error, process, seals, side_folder, store_error};
+use super::{Shared, Sqlite, io_error, keys, process, seals, side_folder, store_error};
 use crate::{Access, Clock, Return, StoreError, Veil, random_hex};
 
 /// The format this Semel writes: the number of its newest migration.
@@ -83,11 +83,13 @@ fn open_to_write(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreE
         let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         leave_untouched(&connection, true)?;
         check_format(&connection)?;
+        // Before anything is written, and before it is migrated.
+        keys::check(&connection, &veil, Access::ReadOnly)?;
         leave_untouched(&connection, false)?;
         let configured = configure(&connection).and_then(|()| seals::register(&connection));
         let configured = configured.and_then(|()| migrate(&mut connection, &clock));
         configured.map_err(|error| store_error(&error))?;
-        veil.check(&newest_texts(&connection)?)?;
+        keys::check(&connection, &veil, Access::ReadWrite)?;
         let (meta, mark) = reconcile(&mut connection, &mark_file, &clock)?;
         (connection, meta, mark)
     };
@@ -126,7 +128,7 @@ fn open_to_read(path: &Path, clock: Clock, veil: Veil) -> Result<Sqlite, StoreEr
         return Err(StoreError::Foreign(path.display().to_string()));
     }
     let connection = read_only(connection)?;
-    veil.check(&newest_texts(&connection)?)?;
+    keys::check(&connection, &veil, Access::ReadOnly)?;
     // The mark first: commits that come between the two reads must not look like lost ones.
     let mark = mark::peek(&side_folder(path));
     let mut meta = Meta::load(&connection).map_err(|error| store_error(&error))?;
@@ -212,33 +214,6 @@ pub(super) fn check_format(connection: &Connection) -> Result<i64, StoreError> {
         return Err(StoreError::Newer { found, known: FORMAT });
     }
     Ok(found)
-}
-
-/// The beginning of a text of each table that may be encrypted. The newest, where that is known:
-/// older ones may be of a time before the keys.
-const NEWEST_TEXTS: [(i64, &str); 4] = [
-    (1, "SELECT substr(record, 1, 200) FROM effects ORDER BY row DESC LIMIT 1"),
-    (2, "SELECT substr(record, 1, 200) FROM runs ORDER BY number DESC LIMIT 1"),
-    (2, "SELECT substr(entry, 1, 200) FROM journal ORDER BY rowid DESC LIMIT 1"),
-    (4, "SELECT substr(record, 1, 200) FROM cards LIMIT 1"),
-];
-
-fn newest_texts(connection: &Connection) -> Result<Vec<String>, StoreError> {
-    let read = || {
-        let pragma = connection.pragma_query_value(None, "user_version", |row| row.get(0));
-        let format: i64 = pragma?;
-        let there = NEWEST_TEXTS.iter().filter(|(since, _)| *since <= format);
-        let texts = there.map(|(_, text)| {
-            connection.query_row(text, [], |row| row.get::<_, String>(0)).optional()
-        });
-        let texts: rusqlite::Result<Vec<Option<String>>> = texts.collect();
-        Ok(texts?.into_iter().flatten().collect())
-    };
-    // One that cannot be read is found by whoever reads it.
-    read().or_else(|error: rusqlite::Error| match store_error(&error) {
-        StoreError::Corrupt(_) => Ok(Vec::new()),
-        error => Err(error),
-    })
 }
 
 fn tables(connection: &Connection) -> rusqlite::Result<i64> {

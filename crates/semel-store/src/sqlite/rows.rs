@@ -12,7 +12,7 @@ use super::walk::{Passed, Step, Walk, is_asked};
 use crate::readable::readable;
 use crate::upkeep::EffectColumns;
 use crate::veil::Veil;
-use crate::{Audit, DueCursor, DuePage, Page, Query, Row, StoreError, read_record};
+use crate::{Audit, DueCursor, DuePage, Page, Query, Row, StoreError, Unreadable, read_record};
 
 /// A record as it lies in the file, not yet read.
 pub(super) struct Stored {
@@ -168,11 +168,20 @@ pub(super) fn list(connection: &Connection, veil: &Veil, query: &Query) -> Resul
         }
         _ => statement.query(params![after])?,
     };
-    let mut page = Page { effects: Vec::new(), next: None };
+    let mut page = Page::default();
     let mut passed = Passed::up_to(query.limit);
     while let Some(row) = rows.next()? {
         match passed.step(row.get(0)?, is_asked(row, query)?) {
-            Step::Show => page.effects.push(read(row, veil)?),
+            Step::Show => {
+                let (namespace, action): (String, String) = (row.get(1)?, row.get("action")?);
+                let key: String = row.get("key")?;
+                let name = || format!("{action}/{key}");
+                let read = read(row, veil).map_err(StoreError::from);
+                match Unreadable::set_aside(read, &namespace, name)? {
+                    Ok(effect) => page.effects.push(effect),
+                    Err(unreadable) => page.unreadable.push(unreadable),
+                }
+            }
             Step::PassOver => {}
             Step::End(next) => {
                 page.next = next;

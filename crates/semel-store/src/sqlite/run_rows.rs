@@ -12,7 +12,7 @@ use super::walk::{Passed, Step, is_asked_run, runs_text};
 use crate::readable::readable;
 use crate::runs::read_run;
 use crate::veil::Veil;
-use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, StoreError};
+use crate::{Delivery, DueRuns, Inked, RunPage, RunQuery, RunRow, StoreError, Unreadable};
 
 const RUN: &str = "SELECT number, namespace, version, fence, record, sum FROM runs \
      WHERE namespace = ?1 AND id = ?2";
@@ -229,7 +229,14 @@ pub(super) fn list(
     let mut passed = Passed::up_to(query.limit);
     while let Some(row) = rows.next()? {
         match passed.step(row.get(0)?, is_asked_run(row, query)?) {
-            Step::Show => page.runs.push(read(row, veil)?),
+            Step::Show => {
+                let (namespace, id): (String, String) = (row.get(1)?, row.get("id")?);
+                let read = read(row, veil).map_err(StoreError::from);
+                match Unreadable::set_aside(read, &namespace, || id)? {
+                    Ok(run) => page.runs.push(run),
+                    Err(unreadable) => page.unreadable.push(unreadable),
+                }
+            }
             Step::PassOver => {}
             Step::End(next) => {
                 page.next = next;

@@ -121,8 +121,8 @@ pub(super) fn runs_text(query: &RunQuery) -> String {
         Some(_) | None => ("runs NOT INDEXED", "true".to_owned()),
     };
     format!(
-        "SELECT number, namespace, workflow, key, state, version, fence, record, sum FROM {from} \
-         WHERE number < ?1 AND {which} ORDER BY number DESC"
+        "SELECT number, namespace, workflow, key, state, version, fence, record, sum, id \
+         FROM {from} WHERE number < ?1 AND {which} ORDER BY number DESC"
     )
 }
 

@@ -41,6 +41,11 @@ pub(crate) fn key_id(text: &str) -> Option<&str> {
     text.strip_prefix(MARK)?.split(' ').next()
 }
 
+/// What every text begins with that was sealed with this key.
+pub(super) fn beginning(id: &str) -> String {
+    format!("{MARK}{id} ")
+}
+
 /// Seals a text for a place in a namespace.
 pub(super) fn seal(
     ring: &Keyring,

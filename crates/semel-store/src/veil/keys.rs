@@ -98,12 +98,18 @@ impl Keyring {
         Ok(Keyring { keys })
     }
 
-    /// A line with a new key of this id, for all namespaces or for one.
-    pub fn new_line(id: &str, namespace: Option<&str>) -> Result<Zeroizing<String>, StoreError> {
+    /// A line with a new key, for all namespaces or for one. Without an id it gets one that is
+    /// derived from the key: two keys never share it.
+    pub fn new_line(
+        id: Option<&str>,
+        namespace: Option<&str>,
+    ) -> Result<Zeroizing<String>, StoreError> {
         let mut bytes = Zeroizing::new([0; 32]);
         let failed = |error| StoreError::Unavailable(format!("no random bytes: {error}"));
         getrandom::fill(bytes.as_mut()).map_err(failed)?;
-        let name = namespace.map_or_else(|| id.to_owned(), |namespace| format!("{id} {namespace}"));
+        let derived = || format!("{}-{}", id_prefix(namespace), &tag(&bytes, b"semel id 1")[..12]);
+        let id = id.map_or_else(derived, str::to_owned);
+        let name = namespace.map_or_else(|| id.clone(), |namespace| format!("{id} {namespace}"));
         let line = Zeroizing::new(format!("{name}: {}", STANDARD.encode(bytes.as_ref())));
         key(&line).map_err(StoreError::KeyFileInvalid)?;
         Ok(line)
@@ -117,6 +123,14 @@ impl Keyring {
             is_dropped: key.bytes.is_none(),
         };
         self.keys.iter().map(info).collect()
+    }
+
+    /// The id of each key that is there, and what a store keeps to know it again.
+    pub(super) fn checks(&self) -> impl Iterator<Item = (&str, String)> {
+        let there = self.keys.iter().filter_map(|key| Some((key, key.bytes.as_ref()?)));
+        there.map(|(key, bytes)| {
+            (key.id.as_str(), format!("{{\"check\":\"{}\"}}", tag(bytes, b"semel check 1")))
+        })
     }
 
     /// The key that writes in a namespace: the first of its own, else the first for all.
@@ -169,6 +183,20 @@ fn key(line: &str) -> Result<Key, String> {
     Ok(Key { id, namespace, bytes: Some(Zeroizing::new(bytes)) })
 }
 
+/// What the id of a new key begins with, within the length of an id.
+fn id_prefix(namespace: Option<&str>) -> &str {
+    let name = namespace.unwrap_or("key");
+    name.get(..name.len().min(48)).unwrap_or("key")
+}
+
+/// A keyed hash of a label, which tells nothing of the key.
+fn tag(master: &Bytes, label: &[u8]) -> String {
+    let mut mac = mac(master);
+    mac.update(label);
+    let tag = mac.finalize().into_bytes();
+    tag.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
 /// A key for each namespace and each use: none is used for two things, and none tells another.
 fn derive(master: &Bytes, namespace: &str) -> Derived {
     let one = |purpose: &[u8]| {
@@ -212,8 +240,8 @@ mod tests {
 
     #[test]
     fn a_namespace_writes_with_its_own_key_and_else_with_the_first() {
-        let line = |name| Keyring::new_line(name, None).expect("a line").to_string();
-        let own = Keyring::new_line("acme-1", Some("acme")).expect("a line");
+        let line = |name| Keyring::new_line(Some(name), None).expect("a line").to_string();
+        let own = Keyring::new_line(Some("acme-1"), Some("acme")).expect("a line");
         let gone = "zeta-1 zeta: dropped";
         let text = format!("{}\n{}\n{}\n{gone}", line("new"), line("old"), *own);
         let ring = Keyring::parse(&text).expect("a ring");

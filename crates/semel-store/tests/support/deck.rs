@@ -69,8 +69,8 @@ async fn pages(store: &Subject, mut query: CardQuery) -> Vec<Vec<Card>> {
     let mut pages = Vec::new();
     loop {
         let page = store.cards(&query).await.expect("a page");
-        query.after = page.last().map(|card| (card.namespace.clone(), card.name.clone()));
-        pages.push(page);
+        query.after = page.next;
+        pages.push(page.cards);
         if query.after.is_none() {
             return pages;
         }

@@ -238,7 +238,7 @@ async fn req_a1_approved_after_fifty_restarts_and_two_promotions_it_is_sent_once
     let semel = place.open().await;
     semel.worker().release("r3").workflow("w", code(sent.clone())).start().unwrap();
     semel.engine().turn().await.unwrap();
-    let live = &semel.engine().releases(&Namespace::default()).await.unwrap()[0].1;
+    let live = &semel.engine().releases(&Namespace::default()).await.unwrap().found[0].1;
     assert_eq!((live.live.as_deref(), live.promotions.len()), (Some("r3"), 3));
     forget(&semel, "r1").await;
     let asked = semel.approvals().find("refund", ["42"]).await.unwrap();

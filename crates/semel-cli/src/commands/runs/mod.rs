@@ -14,8 +14,8 @@ use semel_core::wire_run::{RunView, run_view};
 use semel_engine::{Engine, Start};
 use semel_store::RunQuery;
 use serde::Serialize;
-use serde_json::json;
 
+use super::effects::{listed, tell_unreadable};
 use super::open::Place;
 use crate::args::{self, Runs};
 use crate::exit::Failed;
@@ -46,17 +46,19 @@ async fn ls(place: &Place, options: &args::RunLs, printer: &Printer) -> Result<(
     let now = engine.store().ground().now;
     let views: Vec<_> = page.runs.iter().map(|run| run_view(run, &now)).collect();
     if printer.wants_json() {
-        return printer.json(&json!({ "items": views, "next": page.next }));
+        return printer.json(&listed(&views, page.next, &page.unreadable));
     }
     let rows: Vec<_> = views.iter().map(|view| row(view, printer)).collect();
     let headings = ["ID", "WORKFLOW", "KEY", "STATE", "RELEASE", "WAITS ON", "PARENT", "CREATED"];
     printer.table(&headings, &rows);
+    tell_unreadable(&page.unreadable, printer);
+    let is_empty = views.is_empty() && page.unreadable.is_empty();
     match page.next {
-        Some(next) if views.is_empty() => {
+        Some(next) if is_empty => {
             printer.talk(&format!("none so far; to search on, add --after {next}"));
         }
         Some(next) => printer.talk(&format!("more: add --after {next}")),
-        None if views.is_empty() => printer.talk("no runs; `semel runs start` starts one"),
+        None if is_empty => printer.talk("no runs; `semel runs start` starts one"),
         None => {}
     }
     Ok(())

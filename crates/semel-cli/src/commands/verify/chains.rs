@@ -140,7 +140,7 @@ impl Deeds {
                     after: None,
                     limit: limits::PAGE_ROWS_MAX,
                 };
-                let cards = store.cards(&query).await?;
+                let cards = store.cards(&query).await?.cards;
                 let read = cards.iter().filter_map(|card| audit::read(&card.record).ok());
                 let told = read.map(|(entry, _)| (entry.subject, entry.at.0)).collect();
                 newest.insert(one.namespace.clone(), told);

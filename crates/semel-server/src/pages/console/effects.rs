@@ -9,7 +9,7 @@ use semel_core::wire::{EffectView, effect_view};
 use semel_store::Query;
 
 use super::super::shown::{badge, visible};
-use super::{ROWS, Visitor, chips, console, empty, escaped, pager, sought};
+use super::{ROWS, Visitor, chips, console, empty, escaped, pager, sought, unreadable};
 use crate::openapi::Operation;
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route};
@@ -34,6 +34,7 @@ async fn list(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
     let page = if held { engine.held(&query).await? } else { engine.list(&query).await? };
     let now = engine.store().ground().now;
     let views: Vec<_> = page.effects.iter().map(|effect| effect_view(effect, &now)).collect();
+    let is_empty = views.is_empty() && page.unreadable.is_empty();
     let (wanted, named) = (action.unwrap_or_default(), key.unwrap_or_default());
     let kept = format!("action={}&key={}", escaped(wanted), escaped(named));
     let narrowed = match (state, held) {
@@ -51,13 +52,14 @@ async fn list(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
             button type="submit" { "Search" }
         }
         (chips("/console/effects", &kept, &states, chosen))
-        @if views.is_empty() && page.next.is_some() {
+        @if is_empty && page.next.is_some() {
             (empty("None among the newest rows. Search on with the next page."))
-        } @else if views.is_empty() {
+        } @else if is_empty {
             (empty("No such effect. Each call that changes the outside world is one: a function \
                 declared with @effect, or POST /v1/effects/begin. Its key is the business name of \
                 the intent, such as the number of an order."))
         } @else { (effect_rows(&views)) }
+        (unreadable(&page.unreadable))
         (pager("/console/effects", &narrowed, page.next))
     };
     Ok(visitor.shows("Effects", &content))

@@ -8,9 +8,9 @@ use semel_core::run;
 use semel_core::time::Moment;
 use semel_core::wire::effect_view;
 use semel_core::wire_run::run_view;
-use semel_store::{Query, RunQuery};
+use semel_store::{Query, RunQuery, Unreadable};
 
-use super::{Visitor, console, empty};
+use super::{Visitor, console, empty, unreadable};
 use crate::openapi::Operation;
 use crate::pages::console::effects::effect_rows;
 use crate::pages::console::runs::run_rows;
@@ -31,11 +31,16 @@ async fn show(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
     let now = engine.store().ground().now;
     let all = Query::all(namespace.clone(), COUNTED_MAX);
     let doubts = Query { state: Some(State::InDoubt), ..all.clone() };
-    let doubts = engine.list(&doubts).await?.effects;
-    let held = engine.held(&all).await?.effects;
-    let paused = runs_in(&call, namespace.as_str(), run::State::Paused).await?;
-    let running = runs_in(&call, namespace.as_str(), run::State::Running).await?;
-    let waiting = runs_in(&call, namespace.as_str(), run::State::Waiting).await?;
+    let mut lost = Vec::new();
+    let page = engine.list(&doubts).await?;
+    let doubts = page.effects;
+    lost.extend(page.unreadable);
+    let page = engine.held(&all).await?;
+    let held = page.effects;
+    lost.extend(page.unreadable);
+    let paused = runs_in(&call, namespace.as_str(), run::State::Paused, &mut lost).await?;
+    let running = runs_in(&call, namespace.as_str(), run::State::Running, &mut lost).await?;
+    let waiting = runs_in(&call, namespace.as_str(), run::State::Waiting, &mut lost).await?;
     let content = html! {
         h1 { "Overview" }
         p.cards {
@@ -44,6 +49,10 @@ async fn show(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
             (card("paused runs", paused.len(), "/console/runs?state=paused"))
             (card("running", running.len(), "/console/runs?state=running"))
             (card("waiting", waiting.len(), "/console/runs?state=waiting"))
+        }
+        @if !lost.is_empty() {
+            h2 { "Cannot be read" }
+            (unreadable(&lost[..lost.len().min(SHOWN)]))
         }
         h2 { "In doubt" }
         (effects(&doubts, &now, "Nothing is in doubt. An effect gets here when a call was cut \
@@ -67,6 +76,7 @@ async fn runs_in(
     call: &Call,
     namespace: &str,
     state: run::State,
+    lost: &mut Vec<Unreadable>,
 ) -> Result<Vec<run::Run>, Problem> {
     let query = RunQuery {
         namespace: Some(namespace.to_owned()),
@@ -76,7 +86,9 @@ async fn runs_in(
         after: None,
         limit: COUNTED_MAX,
     };
-    Ok(call.app.engine.runs(&query).await?.runs)
+    let page = call.app.engine.runs(&query).await?;
+    lost.extend(page.unreadable);
+    Ok(page.runs)
 }
 
 fn card(name: &str, count: usize, link: &str) -> Markup {

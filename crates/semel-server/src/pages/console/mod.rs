@@ -15,9 +15,11 @@ use axum::http::{HeaderValue, Method, StatusCode, header};
 use maud::{Markup, html};
 use semel_core::access::Permission;
 use semel_core::code::Code;
+use semel_store::Unreadable;
 
 use super::layout::whole;
 use super::page;
+use super::shown::visible;
 use crate::openapi::Operation;
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route, Who};
@@ -99,6 +101,16 @@ impl Visitor {
             }
         };
         whole(StatusCode::OK, title, &navigation, content)
+    }
+}
+
+/// Rows of a list that are there and cannot be read.
+fn unreadable(rows: &[Unreadable]) -> Markup {
+    html! {
+        @for row in rows {
+            p.alarm { (visible(&row.name)) " cannot be read: " (visible(&row.why)) " "
+                code { (row.code.as_str()) } }
+        }
     }
 }
 

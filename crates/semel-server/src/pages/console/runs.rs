@@ -9,7 +9,7 @@ use semel_core::wire_run::{RunView, run_view};
 use semel_store::RunQuery;
 
 use super::super::shown::{badge, visible};
-use super::{ROWS, Visitor, chips, console, empty, escaped, pager, sought};
+use super::{ROWS, Visitor, chips, console, empty, escaped, pager, sought, unreadable};
 use crate::openapi::Operation;
 use crate::problem::Problem;
 use crate::route::{Call, Reply, Route};
@@ -35,6 +35,7 @@ async fn list(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
     let page = engine.runs(&query).await?;
     let now = engine.store().ground().now;
     let views: Vec<_> = page.runs.iter().map(|run| run_view(run, &now)).collect();
+    let is_empty = views.is_empty() && page.unreadable.is_empty();
     let kept = format!(
         "workflow={}&key={}",
         escaped(workflow.unwrap_or_default()),
@@ -50,12 +51,13 @@ async fn list(call: Call, visitor: Visitor) -> Result<Reply, Problem> {
             button type="submit" { "Search" }
         }
         (chips("/console/runs", &kept, &states, state.map(State::as_str)))
-        @if views.is_empty() && page.next.is_some() {
+        @if is_empty && page.next.is_some() {
             (empty("None among the newest rows. Search on with the next page."))
-        } @else if views.is_empty() {
+        } @else if is_empty {
             (empty("No such run. Start one with `semel runs start WORKFLOW --key KEY`, or \
                 POST /v1/workflows/WORKFLOW/runs with an Idempotency-Key."))
         } @else { (run_rows(&views)) }
+        (unreadable(&page.unreadable))
         (pager("/console/runs", &kept_state, page.next))
     };
     Ok(visitor.shows("Runs", &content))

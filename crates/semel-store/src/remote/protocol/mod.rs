@@ -16,7 +16,7 @@ use semel_core::code::Code;
 use semel_core::record::Effect;
 use serde::{Deserialize, Serialize};
 
-use crate::{CommitError, StoreError};
+use crate::{CommitError, StoreError, Unreadable};
 
 /// The version of these shapes. A client refuses a server that speaks another one.
 pub const PROTOCOL: u32 = 1;
@@ -41,6 +41,32 @@ pub struct Hello {
 pub struct Found<T> {
     pub ground: GroundShape,
     pub found: T,
+    /// Rows of a list that cannot be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<UnreadableShape>,
+}
+
+/// A row that is there and cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnreadableShape {
+    pub namespace: String,
+    pub name: String,
+    pub code: String,
+    pub why: String,
+}
+
+impl From<Unreadable> for UnreadableShape {
+    fn from(Unreadable { namespace, name, code, why }: Unreadable) -> UnreadableShape {
+        UnreadableShape { namespace, name, code: code.as_str().to_owned(), why }
+    }
+}
+
+impl From<UnreadableShape> for Unreadable {
+    fn from(UnreadableShape { namespace, name, code, why }: UnreadableShape) -> Unreadable {
+        let known = Code::ALL.iter().find(|known| known.as_str() == code);
+        let code = known.copied().unwrap_or(Code::StoreCorrupt);
+        Unreadable { namespace, name, code, why }
+    }
 }
 
 /// The answer to a list of batches, one result for each.
@@ -111,6 +137,7 @@ impl From<&StoreError> for ErrorShape {
             | StoreError::Missing(_)
             | StoreError::Foreign(_)
             | StoreError::KeyMissing(_)
+            | StoreError::KeyMismatch(_)
             | StoreError::KeyDropped(_)
             | StoreError::KeyFileInvalid(_)
             | StoreError::SecretInvalid(_)
