@@ -8,7 +8,7 @@ use semel_core::journal;
 use semel_core::key::{Action, Address, Key, Namespace};
 use semel_core::limits;
 use semel_core::proof::{
-    Card, EntryEvidence, Evidence, RULES, RunEvidence, Standing, Subject, effect_named,
+    Card, EntryEvidence, Evidence, Lost, RULES, RunEvidence, Standing, Subject, effect_named,
 };
 use semel_core::record::{self, Effect};
 use semel_core::repeats::{self, CARD};
@@ -16,6 +16,7 @@ use semel_core::run::{self, Refusal, Run};
 use semel_core::wire_run::child_asked;
 use semel_store::StoreError;
 
+use crate::cards::is_of_the_row;
 use crate::{Engine, Error};
 
 /// Runs whose journals are read for the proof of one effect, at most: those that tried it first.
@@ -33,7 +34,8 @@ impl Engine {
         });
         let rows = self.generations(address).await?;
         for id in runs_of(&rows) {
-            if let Some(run) = self.store().run(namespace.as_str(), &id).await? {
+            let run = self.store().run(namespace.as_str(), &id).await;
+            if let Some(Some(run)) = or_lost(run, || format!("run {id}"), &mut evidence)? {
                 self.add_run(&run, &mut evidence).await?;
             }
         }
@@ -55,16 +57,21 @@ impl Engine {
         for (action, key) in effects {
             let (namespace, action) = (namespace.clone(), Action::new(&action)?);
             let address = Address { namespace, action, key: Key::parse(&key)? };
+            let name = || format!("effect {address}");
+            let newest = self.store().load(&address).await;
             // A plan that was never begun has no row.
-            if self.store().load(&address).await?.is_some() {
-                let rows = self.generations(&address).await?;
-                self.add_effect(&rows, &mut evidence).await?;
+            if let Some(Some(_)) = or_lost(newest, name, &mut evidence)? {
+                let rows = self.generations(&address).await;
+                if let Some(rows) = or_lost(rows, name, &mut evidence)? {
+                    self.add_effect(&rows, &mut evidence).await?;
+                }
             }
         }
         for (workflow, key) in children {
             let key = Key::parse(&key)?;
             let id = semel_core::derive::run_id(namespace, &workflow, &key).to_string();
-            if let Some(child) = self.store().run(namespace.as_str(), &id).await? {
+            let child = self.store().run(namespace.as_str(), &id).await;
+            if let Some(Some(child)) = or_lost(child, || format!("run {id}"), &mut evidence)? {
                 let (record, version) = (run::encode(&child), child.version);
                 evidence.runs.push(RunEvidence { record, version, entries: Vec::new() });
             }
@@ -75,8 +82,8 @@ impl Engine {
 
     fn evidence(&self, subject: Subject) -> Evidence {
         let standing = Standing::of(&self.store().ground());
-        let (effects, runs, repeats) = (Vec::new(), Vec::new(), Vec::new());
-        Evidence { rules: RULES, subject, standing, effects, runs, repeats }
+        let (effects, runs, repeats, unreadable) = (vec![], vec![], vec![], vec![]);
+        Evidence { rules: RULES, subject, standing, effects, runs, repeats, unreadable }
     }
 
     /// All generations, the oldest first.
@@ -119,7 +126,7 @@ impl Engine {
         // A run that ends or pauses changes its row and its journal in one commit: read between
         // the same row twice, the journal is of that row.
         for _ in 0..limits::COMMIT_TRIES_MAX {
-            let entries = self.entries(run.number).await?;
+            let (entries, lost) = self.entries(&run).await?;
             let again = match self.run(&namespace, &run.id).await {
                 Err(error) if error.code() == Refusal::NotFound.code() => run.clone(),
                 other => other?,
@@ -127,6 +134,7 @@ impl Engine {
             if again.version == run.version {
                 let (record, version) = (run::encode(&run), run.version);
                 evidence.runs.push(RunEvidence { record, version, entries });
+                evidence.unreadable.extend(lost);
                 return Ok(());
             }
             run = again;
@@ -134,19 +142,33 @@ impl Engine {
         Err(Error::new(Code::StoreBusy, "the run kept changing"))
     }
 
-    async fn entries(&self, run: i64) -> Result<Vec<EntryEvidence>, Error> {
+    /// The entries up to the first that cannot be read, and that one.
+    async fn entries(&self, run: &Run) -> Result<(Vec<EntryEvidence>, Option<Lost>), Error> {
         let mut entries: Vec<EntryEvidence> = Vec::new();
+        let mut limit = limits::PAGE_ROWS_MAX;
         loop {
             let from = entries.last().map_or(0, |entry| entry.seq + 1);
-            let page = self.store().journal(run, from, limits::PAGE_ROWS_MAX).await?;
-            let is_full = page.len() == limits::PAGE_ROWS_MAX;
+            let page = match self.store().journal(run.number, from, limit).await {
+                Ok(page) => page,
+                // Which of them it is.
+                Err(error) if is_of_the_row(error.code()) && limit > 1 => {
+                    limit = 1;
+                    continue;
+                }
+                Err(error) if is_of_the_row(error.code()) => {
+                    let name = format!("entry {from} of run {}", run.id);
+                    return Ok((entries, Some(Lost { name, why: error.to_string() })));
+                }
+                Err(error) => return Err(error.into()),
+            };
+            let is_full = page.len() == limit;
             entries.extend(page.into_iter().map(|inked| EntryEvidence {
                 seq: inked.seq,
                 link: inked.link.to_string(),
                 text: inked.text,
             }));
             if !is_full {
-                return Ok(entries);
+                return Ok((entries, None));
             }
         }
     }
@@ -157,10 +179,27 @@ impl Engine {
         name: &str,
         evidence: &mut Evidence,
     ) -> Result<(), Error> {
-        if let Some(card) = self.store().card(namespace, CARD, name).await? {
+        let card = self.store().card(namespace, CARD, name).await;
+        if let Some(Some(card)) = or_lost(card, || format!("the repeats {name}"), evidence)? {
             evidence.repeats.push(Card { name: card.name, record: card.record });
         }
         Ok(())
+    }
+}
+
+/// What was read. `None`: it is there and cannot be read, which the evidence says.
+fn or_lost<T, E: Into<Error>>(
+    read: Result<T, E>,
+    name: impl FnOnce() -> String,
+    evidence: &mut Evidence,
+) -> Result<Option<T>, Error> {
+    match read.map_err(E::into) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if is_of_the_row(error.code()) => {
+            evidence.unreadable.push(Lost { name: name(), why: error.detail().to_owned() });
+            Ok(None)
+        }
+        Err(error) => Err(error),
     }
 }
 

@@ -22,6 +22,17 @@ pub struct Evidence {
     pub runs: Vec<RunEvidence>,
     /// Counts of repeats, as their cards say.
     pub repeats: Vec<Card>,
+    /// What the store has and cannot read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unreadable: Vec<Lost>,
+}
+
+/// A record that is damaged, or whose key is not here.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Lost {
+    pub name: String,
+    pub why: String,
 }
 
 /// What is asked about.

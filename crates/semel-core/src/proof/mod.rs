@@ -13,7 +13,7 @@ mod statement;
 mod verdict;
 
 pub use document::{Check, Document, Signature, Unreadable};
-pub use evidence::{Card, EntryEvidence, Evidence, RULES, RunEvidence, Standing, Subject};
+pub use evidence::{Card, EntryEvidence, Evidence, Lost, RULES, RunEvidence, Standing, Subject};
 pub use sentence::{Fact, Headline, Open, Sentence};
 pub use statement::{
     AttemptStatement, ChainStatement, ChildStatement, Claim, ContractStatement, DownstreamKey,
@@ -138,6 +138,15 @@ pub fn state(evidence: &Evidence) -> Result<Statement, String> {
         }
     };
     verdict.not_proven.extend(verdict::of_the_store(quarantine.as_ref()));
+    // What cannot be read may say anything: nothing is proven without it.
+    for Lost { name, why } in &evidence.unreadable {
+        verdict.finding = Finding::Broken.as_str();
+        let says = Sentence::Broken(format!("{name} cannot be read"));
+        verdict.broken.push(verdict::claim(says, why));
+        if run.is_none() {
+            verdict.says = Headline::Broken.into();
+        }
+    }
     let (rules, at, epoch) = (RULES, rfc3339(standing.wall), standing.epoch);
     Ok(Statement { rules, about, name, namespace, at, epoch, quarantine, verdict, run, effects })
 }

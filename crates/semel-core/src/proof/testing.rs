@@ -26,6 +26,7 @@ pub(super) fn of_desk(desk: &Desk) -> Evidence {
         effects: desk.rows.iter().map(record::encode).collect(),
         runs: Vec::new(),
         repeats: Vec::new(),
+        unreadable: Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is proven after which story, and that nothing in a document can be changed unseen.
 
 use super::testing::{of_run, played, tampered, with_repeats};
-use super::{Document, Evidence, Finding, Statement, state};
+use super::{Document, Evidence, Finding, Lost, Statement, state};
 use crate::record::{self, Contract, Named, Undo};
 
 fn stated(evidence: &Evidence) -> Statement {
@@ -171,6 +171,17 @@ fn a_store_that_was_changed_is_told_as_broken() {
     let key = stated(&evidence).effects[0].generations[0].downstream_key.clone().unwrap().key;
     let other = key.replace(&key[..4], "beef");
     assert_eq!(stated(&tampered(evidence, &key, &other)).verdict.finding, "broken");
+}
+
+#[test]
+fn what_cannot_be_read_leaves_nothing_proven() {
+    let mut evidence = played("native_key", &[r#"begin input={"n":1}"#, r#"receipt 1 "0""#]);
+    assert_eq!(stated(&evidence).verdict.finding, "done");
+    let lost = Lost { name: "run r".into(), why: "a row does not match its checksum".into() };
+    evidence.unreadable.push(lost);
+    let verdict = stated(&evidence).verdict;
+    assert_eq!(verdict.finding, "broken");
+    assert_eq!(verdict.broken[0].says.to_string(), "run r cannot be read");
 }
 
 #[test]

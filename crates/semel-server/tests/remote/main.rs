@@ -17,3 +17,4 @@ mod runs;
 mod sdk;
 mod served;
 mod tenants;
+mod unreadable;

@@ -28,30 +28,30 @@ use tempfile::TempDir;
 use crate::served::Served;
 
 /// Where a store is kept.
-enum Home {
+pub(crate) enum Home {
     File(TempDir),
     Server(Database),
 }
 
 impl Home {
-    fn both() -> [Home; 2] {
+    pub(crate) fn both() -> [Home; 2] {
         let folder = tempfile::tempdir().expect("a folder");
         [Home::File(folder), Home::Server(semel_lab::database())]
     }
 
-    fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         match self {
             Home::File(folder) => format!("sqlite:{}/semel.db", folder.path().display()),
             Home::Server(database) => format!("{}&migrate=true", database.url()),
         }
     }
 
-    async fn open(&self) -> Opened {
+    pub(crate) async fn open(&self) -> Opened {
         Opened::open(&self.url(), Access::ReadWrite, Clock::Real).await.expect("a store")
     }
 
     /// Changes rows below the boundary, while nobody has the store open.
-    fn sql(&self, text: &str) {
+    pub(crate) fn sql(&self, text: &str) {
         match self {
             Home::File(folder) => {
                 let file = Connection::open(folder.path().join("semel.db")).expect("a file");
@@ -62,7 +62,7 @@ impl Home {
     }
 }
 
-fn new_run(namespace: &str, key: &str, number: i64, now: &Moment) -> Run {
+pub(crate) fn new_run(namespace: &str, key: &str, number: i64, now: &Moment) -> Run {
     let start = run::Start {
         namespace: Namespace::new(namespace).expect("a namespace"),
         workflow: Action::new("triage").expect("a workflow"),
@@ -85,7 +85,7 @@ fn cancelled(run: &Run, now: &Moment) -> Run {
     Run { version: run.version, ..cancelled.expect("it was not asked before") }
 }
 
-fn first_entry(run: &Run, now: &Moment, event: Option<Event>) -> Write {
+pub(crate) fn first_entry(run: &Run, now: &Moment, event: Option<Event>) -> Write {
     let started =
         Event::Started { workflow: run.workflow.clone(), input: Value::Json(Json::null()) };
     let event = event.unwrap_or(started);
@@ -98,11 +98,11 @@ fn append(run: &Run, text: String) -> Write {
     Write::Append(Append { run: run.number, seq: 0, after, link: after.then(&text), text })
 }
 
-fn start(run: &Run, now: &Moment) -> Write {
+pub(crate) fn start(run: &Run, now: &Moment) -> Write {
     Write::StartRun(RunRow::new(run, now))
 }
 
-async fn commit(store: &dyn Store, writes: Vec<Write>) -> Result<(), CommitError> {
+pub(crate) async fn commit(store: &dyn Store, writes: Vec<Write>) -> Result<(), CommitError> {
     store.commit(Batch { writes: writes.into() }).await
 }
 
@@ -284,6 +284,7 @@ async fn sec_6_rows_that_cannot_be_read_are_passed_over_by_everybody_who_looks_f
         let fired = store.card("bolt", schedule::CARD, "s").await.expect("read").expect("a card");
         assert!(fired.version > 1, "it got on");
         assert_eq!(store.due_cards(schedule::CARD, 9).await.expect("cards"), []);
+        engine.turn().await.expect("a whole turn of the job");
     }
 }
 

@@ -23,7 +23,7 @@ use super::wire::Param;
 use super::writer::HASTY;
 use super::{Postgres, meta, rows, store_error};
 use crate::model::{Applied, Rows};
-use crate::{Row, StoreError, Veil, Write, read_record};
+use crate::{Row, StoreError, Unreadable, Veil, Write, read_record};
 
 /// Rows of one batch. Each may hold a large input, and all of them are in memory at once.
 const ROWS_MAX: i64 = 100;
@@ -340,8 +340,14 @@ fn sort(
             Ok(address) => {
                 let namespace = address.namespace.as_str();
                 let read = |row: &Row| read_record(veil, namespace, &row.record, row.sum);
-                let stored = rows.newest(address).map(read);
-                judge(row, address, stored.transpose()?.as_ref(), ground)
+                let stored = rows.newest(address).map(read).transpose();
+                match Unreadable::set_aside(stored, namespace, || address.to_string())? {
+                    Ok(stored) => judge(row, address, stored.as_ref(), ground),
+                    // Nothing is sent on a guess, and the others do not wait for it.
+                    Err(Unreadable { code, why, .. }) => {
+                        Verdict::Refuse(code, format!("the effect cannot be read: {why}"))
+                    }
+                }
             }
             Err((code, text)) => Verdict::Refuse(*code, text.clone()),
         };

@@ -160,6 +160,27 @@ async fn req_o1_the_same_intent_again_goes_and_another_input_stays_refused() {
 
 /// The row is there before the send and says so, and holds the receipt after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sec_33_an_intent_whose_effect_cannot_be_read_is_refused_and_the_others_go() {
+    let ledger = Ledger::new().await;
+    let (semel, outside) = (ledger.engine().await, Outside::default());
+    outside.attend(&semel, "mail");
+    ledger.database.psql("SELECT intend('mail', 'lost', '1')");
+    assert_eq!(semel.engine().forward().await, Ok(1));
+    ledger.database.psql("UPDATE effects SET sum = sum + 1 WHERE key = 'lost'");
+    ledger.database.psql("SELECT intend('mail', 'lost', '1'), intend('mail', 'whole', '2')");
+    assert_eq!(semel.engine().forward().await, Ok(1));
+    let rows = outbox(&ledger).await;
+    let refused: Vec<_> = rows.iter().map(|row| (&*row.key, row.refused.as_ref())).collect();
+    assert!(
+        matches!(&refused[..], [("lost", Some(refused))] if refused.code == "store_corrupt"),
+        "{refused:?}"
+    );
+    semel.engine().turn().await.unwrap();
+    outside.wait_for(1).await;
+    assert_eq!(outside.seen().keys().collect::<Vec<_>>(), ["whole"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn req_o2_the_ledger_is_asked_before_a_delivery_and_written_after_it() {
     let ledger = Arc::new(Ledger::new().await);
     let semel = ledger.engine().await;

@@ -94,6 +94,7 @@ impl Walk {
             effects: self.world.rows.iter().map(record::encode).collect(),
             runs: Vec::new(),
             repeats: Vec::new(),
+            unreadable: vec![],
         };
         let statement = proof::state(&evidence).unwrap_or_else(|why| panic!("{}: {why}", self.at));
         let verdict = statement.verdict;
