@@ -202,7 +202,14 @@ pub(crate) fn print_effect(effect: &Effect, now: &Moment, printer: &Printer) -> 
         field("approval", &approval_line(approval));
     }
     view.warnings.iter().for_each(|warning| field("warning", warning));
-    view.attempts.iter().for_each(|attempt| field("attempt", &attempt_line(attempt)));
+    let has_key = view.contract.as_ref().is_some_and(|contract| contract.name == "native_key");
+    for attempt in &view.attempts {
+        field("attempt", &attempt_line(attempt));
+        if attempt.key_not_used && has_key {
+            let text = "its code never read the downstream key, so it is not sent again by itself";
+            field("", text);
+        }
+    }
     for decision in &view.decisions {
         let decision = format!(
             "{} by {}: {} ({})",

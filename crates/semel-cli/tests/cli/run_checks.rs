@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use semel::{Context, Contract, Error, Failure, Retry};
+use semel::{Context, Contract, Error, Failure, NativeKey, Retry};
 use serde_json::{Value, json};
 
 use crate::checks::{finding, tamper};
@@ -67,6 +67,19 @@ fn show_of_a_run_that_waits_for_a_doubt_names_the_effect_and_its_attempts() {
     ] {
         assert_eq!(text.matches(part).count(), 1, "{part:?}: {text}");
     }
+}
+
+#[test]
+fn show_of_an_effect_says_that_its_code_never_read_the_key() {
+    let world = World::new();
+    world.sdk(async |semel| {
+        let effect = semel.effect("mail").key("9").contract(NativeKey::hours(24));
+        let effect = effect.retry(Retry::NONE);
+        let sent = effect.call(|_| async { Err::<String, _>(Failure::unknown("no answer")) }).await;
+        sent.expect_err("nobody knows");
+        let text = world.semel(&["effects", "show", "mail/9"]).expect(0).stdout;
+        assert!(text.contains("its code never read the downstream key"), "{text}");
+    });
 }
 
 /// Whatever moves on between two reads is no finding.

@@ -476,7 +476,8 @@ async fn an_effect_that_was_undone_is_not_shown_as_done() {
 #[tokio::test]
 async fn an_attempt_whose_code_never_read_the_key_says_so() {
     let stage = Stage::new().await;
-    let begin = json!({ "action": "mail", "key": "m-1", "input": { "n": 1 } });
+    let begin = json!({ "action": "mail", "key": "m-1", "input": { "n": 1 },
+        "contract": { "native_key": { "retention": "24h" } } });
     let begin: BeginAsk = serde_json::from_value(begin).unwrap();
     let begin = begin.begin(&Namespace::default(), "w").unwrap();
     let address = begin.address.clone();

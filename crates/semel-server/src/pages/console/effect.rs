@@ -166,6 +166,7 @@ fn outcome(view: &EffectView) -> Markup {
 }
 
 fn attempts(view: &EffectView) -> Markup {
+    let has_key = view.contract.as_ref().is_some_and(|contract| contract.name == "native_key");
     html! {
         h2 { "Attempts" }
         @if view.attempts.is_empty() { p.empty { "Nothing was sent yet." } }
@@ -182,7 +183,7 @@ fn attempts(view: &EffectView) -> Markup {
                             .unwrap_or_default()) }
                         td { (visible(&one.worker)) } td { (one.fence) }
                         td { (visible(one.reason.as_deref().unwrap_or_default()))
-                            @if one.key_not_used { " (its code never read the downstream key)" } }
+                            @if one.key_not_used && has_key { " (its code never read the downstream key)" } }
                     }
                 }
             }
