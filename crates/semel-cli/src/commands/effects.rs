@@ -287,11 +287,6 @@ pub(super) fn attempt_line(attempt: &AttemptView) -> String {
     if let Some(reason) = &attempt.reason {
         line.push_str(&format!(": {reason}"));
     }
-    if attempt.key_not_used {
-        line.push_str(
-            "; its code never read the downstream key, so it is not sent again by itself",
-        );
-    }
     if let Some(by) = attempt.by.filter(|by| *by != "worker") {
         line.push_str(&format!(" [closed by {by}]"));
     }
