@@ -22,8 +22,8 @@ const MIGRATIONS: [(i64, &str); 5] = [
 /// Two who migrate at once would meet in the middle.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtext('semel migrate semel.'))";
 
-/// Reads the catalogue's own table. `to_regclass` alone may answer from the connection's cache, that
-/// the table is not there, although another process made it while this one waited for the lock.
+/// Reads the catalogue's own table. `to_regclass` alone may answer from the connection's cache that
+/// the table is missing, although another process made it while this one waited for the lock.
 const IS_THERE: &str = "SELECT EXISTS (SELECT FROM pg_catalog.pg_class \
      WHERE relnamespace = to_regnamespace('semel') AND relname = 'meta')";
 

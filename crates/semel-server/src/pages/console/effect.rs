@@ -183,7 +183,8 @@ fn attempts(view: &EffectView) -> Markup {
                             .unwrap_or_default()) }
                         td { (visible(&one.worker)) } td { (one.fence) }
                         td { (visible(one.reason.as_deref().unwrap_or_default()))
-                            @if one.key_not_used && has_key { " (its code never read the downstream key)" } }
+                            @if one.key_not_used && has_key {
+                                " (its code never read the downstream key)" } }
                     }
                 }
             }
