@@ -6,7 +6,7 @@ import copy
 import json
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -283,7 +283,7 @@ class App:
         )
 
     @contextmanager
-    def as_current(self) -> Iterator[Self]:
+    def as_current(self) -> Generator[Self, None, None]:
         """Makes this the ledger of direct calls inside the block, where several are open."""
         _current.push(self)
         try:
