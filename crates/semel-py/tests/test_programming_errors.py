@@ -270,3 +270,18 @@ def test_what_cannot_be_seen_is_a_doubt(app: Semel, tmp_path: Path) -> None:
             unseen("1")
     assert rows.execute("SELECT count(*) FROM sent").fetchone() == (1,)
     rows.close()
+
+
+def test_a_client_that_cannot_read_an_answer_leaves_a_doubt_like_any_other(any_app: Semel) -> None:
+    library: dict[str, Any] = {}
+    source = "def read(answer, is_bad):\n    return None + 1 if is_bad else answer"
+    exec(compile(source, "/venv/lib/site-packages/client/read.py", "exec"), library)
+    with Provider() as provider:
+
+        @effect("read", key="{id}", contract=native_key(retention="24h"), retries=MANY)
+        def read(id: str) -> Any:
+            semel.httpx.post(provider.url)
+            return library["read"]("T-1", len(provider.seen) == 1)
+
+        assert read("1") == "T-1"
+        assert len(provider.seen) == 2, "sent again under the same key, as the contract says"

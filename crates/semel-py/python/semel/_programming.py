@@ -31,6 +31,19 @@ def is_programming_error(error: BaseException) -> bool:
     return isinstance(error, _KINDS) and type(error).__module__ == "builtins"
 
 
+def is_of_a_library(error: BaseException) -> bool:
+    """Whether an installed package raised it, such as a client that cannot read an answer. Its code
+    is not the author's to correct, and another answer may be read."""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    if frame is None:
+        return False
+    return not {"site-packages", "dist-packages"}.isdisjoint(
+        Path(frame.tb_frame.f_code.co_filename).parts
+    )
+
+
 def proves_nothing_sent(function: Callable[..., Any], instance: Any) -> bool:
     """Whether all that the running attempt did was seen, and nothing went out."""
     wire = current()
