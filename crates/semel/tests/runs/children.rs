@@ -176,7 +176,9 @@ async fn a_child_has_no_longer_than_its_parent() {
     semel.worker().workflow("parent", parent).start().unwrap();
     let start = semel.start("parent").key("k").input(&()).deadline(Duration::from_millis(300));
     let run = start.run().await.unwrap();
-    assert_eq!(run.result::<String>().await.unwrap_err().code(), Code::DeadlinePassed);
+    // Both have the same deadline: the parent may hear of its child's end first.
+    let code = run.result::<String>().await.unwrap_err().code();
+    assert!([Code::DeadlinePassed, Code::ChildFailed].contains(&code), "{code}");
     let child = semel.start("waits").key("c").input(&()).run().await.unwrap();
     assert!(child.state().await.unwrap().is_final());
     assert_eq!(sent.get(), 1);
