@@ -27,7 +27,7 @@ impl Engine {
     }
 
     /// What is asked for, as it is kept: the payload that is compared and approved, and the note
-    /// to whoever approves it.
+    /// to the person who approves it.
     pub(crate) fn redact_begin(&self, ask: &mut Begin) {
         ask.input = self.redacted(std::mem::replace(&mut ask.input, Json::null()));
         let note = ask.approval.as_mut().and_then(|approval| approval.note.as_mut());

@@ -57,7 +57,7 @@ impl Effect {
     }
 
     /// The last attempt of this kind, if its code raised a programming error. Nothing tries that
-    /// code again by itself; whoever calls again, or grants another budget, says that it is mended.
+    /// code again by itself; a new call or another budget says that it is mended.
     pub fn faulty(&self, kind: Kind) -> Option<&Attempt> {
         let last = self.since_grant().iter().rev().find(|attempt| attempt.kind == kind);
         last.filter(|attempt| attempt.faulty)

@@ -29,7 +29,7 @@ pub struct GateAsk {
 }
 
 impl GateAsk {
-    /// The same as a begin. Whoever asks cannot renew, so the lease is as long as the deadline.
+    /// The same as a begin. The caller cannot renew, so the lease is as long as the deadline.
     pub fn begin(&self) -> BeginAsk {
         BeginAsk {
             action: self.action.clone(),

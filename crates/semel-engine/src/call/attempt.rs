@@ -122,7 +122,7 @@ impl Engine {
                     return (effect, Err(Cut::Deadline));
                 }
                 () = self.store().clock().sleep_ms(permit_ms), if may_be_late => {
-                    // Whoever was to run it has not come to it in time, and must not any more.
+                    // The code did not begin in time, and must not begin any more.
                     if clearance.withdraw() {
                         return (effect, Err(Cut::NeverSent));
                     }
@@ -141,7 +141,7 @@ impl Engine {
         }
     }
 
-    /// Files a report, patiently: it is evidence. Whoever waits for it is told after a while that
+    /// Files a report, patiently: it is evidence. The caller is told after a while that
     /// the store is away; the report is kept and filed when it is back.
     pub(crate) async fn settle_firmly(
         &self,

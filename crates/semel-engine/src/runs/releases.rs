@@ -274,7 +274,7 @@ impl Engine {
                 continue;
             }
             let known = match self.releases_of(namespace, workflow).await {
-                // Told by whoever announces.
+                // The one who announces tells it.
                 Err(error) if is_of_the_row(error.code()) => continue,
                 known => known?,
             };
