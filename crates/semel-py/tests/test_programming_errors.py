@@ -272,16 +272,46 @@ def test_what_cannot_be_seen_is_a_doubt(app: Semel, tmp_path: Path) -> None:
     rows.close()
 
 
-def test_a_client_that_cannot_read_an_answer_leaves_a_doubt_like_any_other(any_app: Semel) -> None:
+def _library() -> Any:
+    """A client of an installed package that cannot read a bad answer."""
     library: dict[str, Any] = {}
     source = "def read(answer, is_bad):\n    return None + 1 if is_bad else answer"
     exec(compile(source, "/venv/lib/site-packages/client/read.py", "exec"), library)
+    return library["read"]
+
+
+def test_a_client_that_cannot_read_an_answer_leaves_a_doubt_like_any_other(any_app: Semel) -> None:
+    read_answer = _library()
     with Provider() as provider:
 
         @effect("read", key="{id}", contract=native_key(retention="24h"), retries=MANY)
         def read(id: str) -> Any:
             semel.httpx.post(provider.url)
-            return library["read"]("T-1", len(provider.seen) == 1)
+            return read_answer("T-1", len(provider.seen) == 1)
 
         assert read("1") == "T-1"
         assert len(provider.seen) == 2, "sent again under the same key, as the contract says"
+
+
+def test_a_look_whose_client_cannot_read_an_answer_is_asked_again(any_app: Semel) -> None:
+    read_answer = _library()
+    with Provider() as provider:
+
+        def look(id: str) -> Any:
+            semel.httpx.get(provider.url)
+            return read_answer("T-1", len(provider.seen) == 2)
+
+        @effect(
+            "looked",
+            key="{id}",
+            contract=probe(look),
+            settle_window="1ms",
+            hold="1s",
+            retries=MANY,
+        )
+        def looked(id: str) -> Any:
+            semel.httpx.post(provider.url)
+            raise ConnectionResetError
+
+        assert looked("1") == "T-1"
+        assert len(provider.seen) == 3, "one send, and a look that was made again"

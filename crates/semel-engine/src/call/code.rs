@@ -81,8 +81,8 @@ impl Intent {
         &self.permit.downstream_key
     }
 
-    /// Whether this text is the key for the provider. If so it counts as passed on: a caller that asks is
-    /// about to send it.
+    /// Whether this text is the key for the provider. If so it counts as passed on: a caller that
+    /// asks is about to send it.
     pub fn is_downstream_key(&self, text: &str) -> bool {
         let is_same = self.permit.downstream_key == text;
         if is_same {

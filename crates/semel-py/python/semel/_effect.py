@@ -12,7 +12,7 @@ from ._contracts import Contract, Duration, Retry, again, optional_ms, rate_part
 from ._declare import Declared
 from ._errors import NotApplied, Refused, SemelError
 from ._native import Ask, Declaration, Wish
-from ._programming import is_of_a_library, is_programming_error, proves_nothing_sent
+from ._programming import is_programming_error, proves_nothing_sent
 from ._shape import _FINGERPRINT, is_async
 from ._template import (
     KeyMaker,
@@ -214,10 +214,8 @@ class Effect(Declared[P, R_co]):
             return "refused"
         if not is_programming_error(error):
             return "unknown"
-        if proves_nothing_sent(self.shape.function, self.instance):
-            return "faulty_unsent"
-        # A client that cannot read an answer leaves a doubt like any other.
-        return "unknown" if is_of_a_library(error) else "faulty"
+        is_unsent = proves_nothing_sent(self.shape.function, self.instance)
+        return "faulty_unsent" if is_unsent else "faulty"
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         app = _current.app()

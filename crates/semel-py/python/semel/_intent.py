@@ -25,8 +25,8 @@ class Intent:
         return self._native.downstream_key
 
     def is_downstream_key(self, text: str) -> bool:
-        """Whether this text is that key. If so it counts as passed on: a caller that asks is about to
-        send it."""
+        """Whether this text is that key. If so it counts as passed on: a caller that asks is about
+        to send it."""
         return self._native.is_downstream_key(text)
 
     @property

@@ -27,21 +27,24 @@ _UNSEEN_WRITERS = UNSEEN_CLIENTS | {"_sqlite3", "django", "peewee", "sqlalchemy"
 
 def is_programming_error(error: BaseException) -> bool:
     """Whether Python itself says that the code is wrong. A class of your own below these was
-    raised on purpose."""
-    return isinstance(error, _KINDS) and type(error).__module__ == "builtins"
+    raised on purpose. A client that cannot read an answer raises them as well: once something was
+    sent, what an installed package raises is not the author's to correct."""
+    if not isinstance(error, _KINDS) or type(error).__module__ != "builtins":
+        return False
+    wire = current()
+    has_gone_out = wire is not None and not wire.is_untouched()
+    return not (has_gone_out and is_of_a_library(error))
 
 
 def is_of_a_library(error: BaseException) -> bool:
-    """Whether an installed package raised it, such as a client that cannot read an answer. Its code
-    is not the author's to correct, and another answer may be read."""
+    """Whether an installed package raised it."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
     if frame is None:
         return False
-    return not {"site-packages", "dist-packages"}.isdisjoint(
-        Path(frame.tb_frame.f_code.co_filename).parts
-    )
+    folders = Path(frame.tb_frame.f_code.co_filename).parts
+    return not {"site-packages", "dist-packages"}.isdisjoint(folders)
 
 
 def proves_nothing_sent(function: Callable[..., Any], instance: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from . import _current, _intent, _wire
 from ._codec import Codec, codec
 from ._errors import NotApplied, Refused, SemelError, describe, text
-from ._programming import is_programming_error
+from ._programming import is_of_a_library, is_programming_error
 
 if TYPE_CHECKING:
     from ._context import StepContext
@@ -205,5 +205,7 @@ class LookWork:
             inbox.fail(job, "unknown", text(error), describe(error))
 
     def fail(self, inbox: Inbox, job: int, error: BaseException) -> None:
-        proof = "faulty" if is_programming_error(error) else "unknown"
+        # A look sends nothing: what a client could not read is asked for again.
+        is_faulty = is_programming_error(error) and not is_of_a_library(error)
+        proof = "faulty" if is_faulty else "unknown"
         inbox.fail(job, proof, text(error), describe(error))
